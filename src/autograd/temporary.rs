@@ -98,23 +98,29 @@ impl Place {
 
 /// Small blocks that a pass does not need any more, with their numbers of bytes.
 #[derive(Default)]
-pub(super) struct FreeBlocks([Option<(usize, Memory)>; REUSED_BLOCKS]);
+pub(super) struct FreeBlocks {
+    blocks: [Option<(usize, Memory)>; REUSED_BLOCKS],
+    /// The number of blocks that others have replaced.
+    replaced: usize,
+}
 
 impl FreeBlocks {
     /// A block of this number of bytes, of unspecified content.
     pub(super) fn take(&mut self, nbytes: usize) -> Option<Memory> {
         let is_fit = |block: &&mut Option<(usize, Memory)>| block.as_ref().is_some_and(|b| b.0 == nbytes);
-        self.0.iter_mut().find(is_fit).and_then(Option::take).map(|(_, memory)| memory)
+        self.blocks.iter_mut().find(is_fit).and_then(Option::take).map(|(_, memory)| memory)
     }
 
-    /// Keeps a block, or drops it: if it is large, if there is another handle on it, if others fill the room.
+    /// Keeps a small block that has no other handle, if there is no room in place of another.
     pub(super) fn keep(&mut self, memory: Memory) {
         let nbytes = memory.nbytes();
-        if nbytes <= REUSED_BYTES
-            && memory.handles() == 1
-            && let Some(free) = self.0.iter_mut().find(|block| block.is_none())
-        {
-            *free = Some((nbytes, memory));
+        if nbytes > REUSED_BYTES || memory.handles() > 1 {
+            return;
         }
+        let at = self.blocks.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.replaced += 1;
+            self.replaced % REUSED_BLOCKS
+        });
+        self.blocks[at] = Some((nbytes, memory));
     }
 }

@@ -209,6 +209,11 @@ fn products_and_networks() {
             let x = k.device().bring(&random([1, 3, 5, 5], 28))?;
             x.conv2d(k, Conv::new().padding([1, 0]))
         };
+        // A plane that is large enough for weights as numbers.
+        "depthwise conv2d by its kernel": random([2, 1, 3, 3], 30), |k| {
+            let x = k.device().bring(&random([1, 2, 27, 26], 31))?;
+            x.conv2d(k, Conv::new().padding([1, 1]).groups(2))
+        };
         "max_pool2d": image, |x| x.max_pool2d(Pool::new([2, 2]));
         "avg_pool2d": image, |x| x.avg_pool2d(Pool::new([3, 2]).stride([1, 1]));
         "interpolate": image, |x| x.interpolate_linear(Interpolate::new([9, 7]));
