@@ -1,7 +1,7 @@
 //! Tangents of results from operands, results and the tangents of operands.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, half_lower, quotient, transposed, varying};
+use super::{Matrices, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
 use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::Result;
@@ -116,7 +116,7 @@ pub(super) fn symmetric_eigenvectors<T: Float + MatrixElement, D: MatrixDevice<T
     p: &Matrices<T, D>,
 ) -> Result<Matrices<T, D>> {
     let gap = (values.insert_axis(Axis::<1>).lazy() - values.insert_axis(Axis::<2>)).eval()?;
-    let beside = (p.tril(-1)?.lazy() + &p.triu(1)?).eval()?;
+    let beside = beside(p)?;
     let equal = ("eigh", "eigenvalues are equal, and a result depends on their vectors");
     vectors.matmul(&quotient(equal, &beside, gap.view(), &beside)?)
 }
@@ -137,18 +137,14 @@ pub(super) fn singular_vectors<T: Float + MatrixElement, D: MatrixDevice<T>>(
     s: &Tensor<T, 2, D>,
     (p, turned): (&Matrices<T, D>, &Matrices<T, D>),
 ) -> Result<Matrices<T, D>> {
-    let (right, down) = (s.insert_axis(Axis::<1>), s.insert_axis(Axis::<2>));
-    let beside = (p.tril(-1)?.lazy() + &p.triu(1)?).eval()?;
-    let numerator = (beside.lazy() * right + transposed(&beside)?.lazy() * down).eval()?;
-    let gap = ((right.lazy() - down) * (right.lazy() + down)).eval()?;
-    let wanted = (beside.lazy().abs() + transposed(&beside)?.lazy().abs()).eval()?;
-    let equal = ("svd", "singular values are equal, and a result depends on their vectors");
-    let inside = u.matmul(&quotient(equal, &numerator, gap.view(), &wanted)?)?;
+    let beside = beside(p)?;
+    let reversed = transposed(&beside)?.to_contiguous()?;
+    let inside = u.matmul(&by_gaps(s, [&beside, &reversed], &size_of_both(&beside)?)?)?;
     let Dim([_, rows, columns]) = u.size();
     if rows == columns {
         return Ok(inside);
     }
     let outside = (turned.lazy() - &u.matmul(p)?).eval()?;
     let zero = ("svd", "a singular value is 0, and a result depends on its vectors");
-    (inside.lazy() + &quotient(zero, &outside, right, &outside)?).eval()
+    (inside.lazy() + &quotient(zero, &outside, s.insert_axis(Axis::<1>), &outside)?).eval()
 }

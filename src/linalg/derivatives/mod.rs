@@ -107,10 +107,36 @@ fn varying<T: Float, D: Device>(a: &Matrices<T, D>, triangle: Triangle) -> Resul
     }
 }
 
-/// `of / by`, and 0 where `by` is 0 and `wanted` is 0 too.
+/// The elements beside the diagonal; 0 on it.
+fn beside<T: Float, D: Device>(a: &Matrices<T, D>) -> Result<Matrices<T, D>> {
+    (a.tril(-1)?.lazy() + &a.triu(1)?).eval()
+}
+
+/// `|a_ij| + |a_ji|`.
+fn size_of_both<T: Float, D: Device>(a: &Matrices<T, D>) -> Result<Matrices<T, D>> {
+    (a.lazy().abs() + transposed(a)?.lazy().abs()).eval()
+}
+
+/// `(x_ij·s_j + s_i·y_ij) / (s_j² − s_i²)` for matrices with a diagonal of 0, as
+/// `((x + y)_ij / (s_j − s_i) + (x − y)_ij / (s_j + s_i)) / 2`: squares of `s` may overflow or be 0.
+/// `wanted` is 0 where singular vectors `i` and `j` are not used.
+fn by_gaps<T: Float, D: Device>(
+    s: &Tensor<T, 2, D>,
+    [x, y]: [&Matrices<T, D>; 2],
+    wanted: &Matrices<T, D>,
+) -> Result<Matrices<T, D>> {
+    let (right, down) = (s.insert_axis(Axis::<1>), s.insert_axis(Axis::<2>));
+    let equal = ("svd", "singular values are equal, and a result depends on their vectors");
+    let (gap, sum) = ((right.lazy() - down).eval()?, (right.lazy() + down).eval()?);
+    let of_gap = quotient(equal, &(x.lazy() + y).eval()?, gap.view(), wanted)?;
+    let of_sum = quotient(equal, &(x.lazy() - y).eval()?, sum.view(), wanted)?;
+    (of_gap.lazy() + &of_sum).mul(T::constant(0.5)).eval()
+}
+
+/// `of / by`, and 0 where `by` and `wanted` are 0. A NaN in `wanted` is one in `of`, and passes.
 ///
 /// # Errors
-/// [`Error::Value`] where `by` alone is 0.
+/// [`Error::Value`] where `by` is 0 and `wanted` is not.
 fn quotient<T: Float, D: Device>(
     (op, what): (&'static str, &'static str),
     of: &Matrices<T, D>,
@@ -120,7 +146,7 @@ fn quotient<T: Float, D: Device>(
     let zero = T::constant(0.0);
     let by = by.broadcast_to(of.size())?;
     let is_zero = by.equal(zero)?;
-    let has_no_value = is_zero.logical_and(&wanted.not_equal(zero)?)?;
+    let has_no_value = is_zero.logical_and(&wanted.abs()?.greater(zero)?)?;
     if has_no_value.any(All)?.item()? {
         let [_, rows, columns] = of.size().0;
         let first = has_no_value.to_vec()?.iter().position(|&it| it).unwrap_or_default();
@@ -128,5 +154,6 @@ fn quotient<T: Float, D: Device>(
         let what = text(format_args!("matrix {matrix} of the batch has no derivative: {what} ({i}, {j})"));
         return Err(Error::Value { op, what });
     }
-    is_zero.select(zero, &(of.lazy() / by).eval()?)
+    let is_unused = is_zero.logical_and(&wanted.equal(zero)?)?;
+    is_unused.select(zero, &(of.lazy() / by).eval()?)
 }
