@@ -620,3 +620,17 @@ fn convolutions_by_longer_operands() -> Result<()> {
     assert_eq!(convolve(&none, &Tensor::from([1, 2, 3]), Extent::Full)?.size(), [0, 4]);
     Ok(())
 }
+
+/// Parts so far apart that no number counts the elements between them.
+#[test]
+fn parts_that_are_far_apart() -> Result<()> {
+    let x = Tensor::from([1.0_f64, 2.0, 3.0, 4.0]);
+    let window = Tensor::<f64, 1>::ones([4], &Cpu)?;
+    let options = Stft::new(4).hop(1 << 63).edges(Edges::Cut);
+    let one = stft(&x, &window, options)?;
+    let spectra = Tensor::concat([one.view(), one.view(), one.view()], Axis::<1>)?;
+    assert!(istft::<f64, 2, 1>(&spectra, &window, options).is_err());
+    let back = istft::<f64, 2, 1>(&spectra, &window, options.length(4))?;
+    assert!(back.allclose(&x, 0.0, 1e-15, false)?, "{back}");
+    Ok(())
+}
