@@ -1,7 +1,7 @@
 //! Gradients of operands from results and their gradients.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
+use super::{Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
 use crate::dim::Axis;
 use crate::element::Float;
 use crate::error::Result;
@@ -103,6 +103,7 @@ pub(super) fn qr<T: Float + MatrixElement, D: MatrixDevice<T>>(
 /// Of `a = v·diag(λ)·vᵀ`: `s = v·(diag(g_λ) + (vᵀ·g_v)∘f)·vᵀ` with `f_ij = 1 / (λ_j − λ_i)` beside the
 /// diagonal.
 pub(super) fn symmetric_eigen<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     values: &Tensor<T, 2, D>,
     vectors: &Matrices<T, D>,
     (of_values, of_vectors): (Tensor<T, 2, D>, Matrices<T, D>),
@@ -111,7 +112,8 @@ pub(super) fn symmetric_eigen<T: Float + MatrixElement, D: MatrixDevice<T>>(
     let skew = (turned.lazy() - transposed(&turned)?).eval()?;
     let gap = (values.insert_axis(Axis::<1>).lazy() - values.insert_axis(Axis::<2>)).eval()?;
     let inner = quotient(
-        ("eigh", "eigenvalues are equal, and a result depends on their vectors"),
+        place,
+        "eigenvalues are equal, and a result depends on their vectors",
         &skew,
         gap.view(),
         &size_of_both(&turned)?,
@@ -126,6 +128,7 @@ pub(super) fn symmetric_eigen<T: Float + MatrixElement, D: MatrixDevice<T>>(
 /// `w_ij = (k_ij·s_j + s_i·h_ij) / (s_j² − s_i²)`, where `k = uᵀ·g_u − g_uᵀ·u` and
 /// `h = v·g_vᵀ − g_v·vᵀ`; and, if `a` is not square, what stands at right angles to `u` or `v`.
 pub(super) fn singular<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     (u, s, v): (&Matrices<T, D>, &Tensor<T, 2, D>, &Matrices<T, D>),
     (of_u, of_s, of_v): (Matrices<T, D>, Tensor<T, 2, D>, Matrices<T, D>),
 ) -> Result<Matrices<T, D>> {
@@ -135,18 +138,18 @@ pub(super) fn singular<T: Float + MatrixElement, D: MatrixDevice<T>>(
     let k = (around_u.lazy() - transposed(&around_u)?).eval()?;
     let h = (around_v.lazy() - transposed(&around_v)?).eval()?;
     let wanted = (size_of_both(&around_u)?.lazy() + &size_of_both(&around_v)?).eval()?;
-    let inner = by_gaps(s, [&k, &h], &wanted)?;
+    let inner = by_gaps(place, s, [&k, &h], &wanted)?;
     let mut left = (u.lazy() * of_s.insert_axis(Axis::<1>) + &u.matmul(&inner)?).eval()?;
-    let zero = ("svd", "a singular value is 0, and a result depends on its vectors");
+    let zero = "a singular value is 0, and a result depends on its vectors";
     let (rows, columns, size) = (u.size()[1], v.size()[2], s.size()[1]);
     if rows > size {
         let outside = (of_u.lazy() - &u.matmul(&along_u)?).eval()?;
-        left = (left.lazy() + &quotient(zero, &outside, right, &outside)?).eval()?;
+        left = (left.lazy() + &quotient(place, zero, &outside, right, &outside)?).eval()?;
     }
     let inside = left.matmul(v)?;
     if columns == size {
         return Ok(inside);
     }
     let outside = (of_v.lazy() - &transposed(&along_v)?.matmul(v)?).eval()?;
-    (inside.lazy() + &u.matmul(&quotient(zero, &outside, down, &outside)?)?).eval()
+    (inside.lazy() + &u.matmul(&quotient(place, zero, &outside, down, &outside)?)?).eval()
 }

@@ -1,7 +1,7 @@
 //! Tangents of results from operands, results and the tangents of operands.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
+use super::{Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
 use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::Result;
@@ -111,14 +111,15 @@ pub(super) fn symmetric_eigenvalues<T: Float + MatrixElement, D: MatrixDevice<T>
 
 /// Of the eigenvectors: `v·(p∘f)` with `f_ij = 1 / (λ_j − λ_i)` beside the diagonal.
 pub(super) fn symmetric_eigenvectors<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     values: &Tensor<T, 2, D>,
     vectors: &Matrices<T, D>,
     p: &Matrices<T, D>,
 ) -> Result<Matrices<T, D>> {
     let gap = (values.insert_axis(Axis::<1>).lazy() - values.insert_axis(Axis::<2>)).eval()?;
     let beside = beside(p)?;
-    let equal = ("eigh", "eigenvalues are equal, and a result depends on their vectors");
-    vectors.matmul(&quotient(equal, &beside, gap.view(), &beside)?)
+    let equal = "eigenvalues are equal, and a result depends on their vectors";
+    vectors.matmul(&quotient(place, equal, &beside, gap.view(), &beside)?)
 }
 
 /// Of the singular values, `v` by rows: the diagonal of `p = uᵀ·ȧ·vᵀ`; and `p`.
@@ -133,18 +134,19 @@ pub(super) fn singular_values<T: Float + MatrixElement, D: MatrixDevice<T>>(
 /// Of one side of the singular vectors, as columns: `u·(f∘(p·s + s·pᵀ)) + (ȧ·v − u·p) / s` with
 /// `f_ij = 1 / (s_j² − s_i²)` beside the diagonal. `turned` is `ȧ·v`.
 pub(super) fn singular_vectors<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     u: &Matrices<T, D>,
     s: &Tensor<T, 2, D>,
     (p, turned): (&Matrices<T, D>, &Matrices<T, D>),
 ) -> Result<Matrices<T, D>> {
     let beside = beside(p)?;
     let reversed = transposed(&beside)?.to_contiguous()?;
-    let inside = u.matmul(&by_gaps(s, [&beside, &reversed], &size_of_both(&beside)?)?)?;
+    let inside = u.matmul(&by_gaps(place, s, [&beside, &reversed], &size_of_both(&beside)?)?)?;
     let Dim([_, rows, columns]) = u.size();
     if rows == columns {
         return Ok(inside);
     }
     let outside = (turned.lazy() - &u.matmul(p)?).eval()?;
-    let zero = ("svd", "a singular value is 0, and a result depends on its vectors");
-    (inside.lazy() + &quotient(zero, &outside, s.insert_axis(Axis::<1>), &outside)?).eval()
+    let zero = "a singular value is 0, and a result depends on its vectors";
+    (inside.lazy() + &quotient(place, zero, &outside, s.insert_axis(Axis::<1>), &outside)?).eval()
 }

@@ -168,9 +168,9 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
                 let (of_s, p) = forward::singular_values([&u, &vh], &of_a)?;
                 let right = of_a.matmul(transposed(&vh)?)?;
                 let left = transposed(&of_a)?.matmul(&u)?;
-                let of_u = forward::singular_vectors(&u, &s, (&p, &right))?;
+                let of_u = forward::singular_vectors(("svd", leading), &u, &s, (&p, &right))?;
                 let (v, p) = (transposed(&vh)?.to_contiguous()?, transposed(&p)?.to_contiguous()?);
-                let of_v = forward::singular_vectors(&v, &s, (&p, &left))?;
+                let of_v = forward::singular_vectors(("svd", leading), &v, &s, (&p, &left))?;
                 (Some(of_u), Some(of_s), Some(of_v.into_permuted([0, 2, 1])?))
             }
         };
@@ -190,7 +190,8 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let (s, of_s) = match tangent {
             None => (D::svd_values::<3, 2>(value.view())?, None),
             Some(of_a) => {
-                let Svd { u, s, vh } = D::svd::<3, 2>(value.view(), Factors::Thin)?;
+                let Svd { u, s, vh } = D::svd::<3, 2>(value.view(), Factors::Thin)
+                    .map_err(|error| error.with_op("svd_values"))?;
                 (s, Some(forward::singular_values([&u, &vh], &of_a)?.0))
             }
         };
@@ -209,7 +210,15 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
             None => (None, None),
             Some(of_a) => {
                 let (of_values, p) = forward::symmetric_eigenvalues(&vectors, &of_a)?;
-                (Some(of_values), Some(forward::symmetric_eigenvectors(&values, &vectors, &p)?))
+                (
+                    Some(of_values),
+                    Some(forward::symmetric_eigenvectors(
+                        ("eigh", &size[..RANK - 2]),
+                        &values,
+                        &vectors,
+                        &p,
+                    )?),
+                )
             }
         };
         let vectors = dual(a.device(), vectors, of_vectors, size)?;
@@ -227,7 +236,8 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let (values, of_values) = match tangent {
             None => (D::eigh_values::<3, 2>(value.view())?, None),
             Some(of_a) => {
-                let Eigh { values, vectors } = D::eigh::<3, 2>(value.view())?;
+                let Eigh { values, vectors } =
+                    D::eigh::<3, 2>(value.view()).map_err(|error| error.with_op("eigh_values"))?;
                 (values, Some(forward::symmetric_eigenvalues(&vectors, &of_a)?.0))
             }
         };

@@ -34,6 +34,9 @@ use std::ops::Range;
 /// Matrices of one leading axis.
 type Matrices<T, D> = Tensor<T, 3, D>;
 
+/// The operator that an error names, and the sizes of the leading axes of its operand.
+type Place<'a> = (&'static str, &'a [usize]);
+
 /// Matrices of any leading axes, as a copy with one.
 fn flat<T: Element, const RANK: usize, D: Device>(a: TensorView<'_, T, RANK, D>) -> Result<Matrices<T, D>> {
     let size = a.size().0;
@@ -121,15 +124,16 @@ fn size_of_both<T: Float, D: Device>(a: &Matrices<T, D>) -> Result<Matrices<T, D
 /// `((x + y)_ij / (s_j − s_i) + (x − y)_ij / (s_j + s_i)) / 2`: squares of `s` may overflow or be 0.
 /// `wanted` is 0 where singular vectors `i` and `j` are not used.
 fn by_gaps<T: Float, D: Device>(
+    place: Place<'_>,
     s: &Tensor<T, 2, D>,
     [x, y]: [&Matrices<T, D>; 2],
     wanted: &Matrices<T, D>,
 ) -> Result<Matrices<T, D>> {
     let (right, down) = (s.insert_axis(Axis::<1>), s.insert_axis(Axis::<2>));
-    let equal = ("svd", "singular values are equal, and a result depends on their vectors");
+    let equal = "singular values are equal, and a result depends on their vectors";
     let (gap, sum) = ((right.lazy() - down).eval()?, (right.lazy() + down).eval()?);
-    let of_gap = quotient(equal, &(x.lazy() + y).eval()?, gap.view(), wanted)?;
-    let of_sum = quotient(equal, &(x.lazy() - y).eval()?, sum.view(), wanted)?;
+    let of_gap = quotient(place, equal, &(x.lazy() + y).eval()?, gap.view(), wanted)?;
+    let of_sum = quotient(place, equal, &(x.lazy() - y).eval()?, sum.view(), wanted)?;
     (of_gap.lazy() + &of_sum).mul(T::constant(0.5)).eval()
 }
 
@@ -138,7 +142,8 @@ fn by_gaps<T: Float, D: Device>(
 /// # Errors
 /// [`Error::Value`] where `by` is 0 and `wanted` is not.
 fn quotient<T: Float, D: Device>(
-    (op, what): (&'static str, &'static str),
+    (op, leading): Place<'_>,
+    what: &'static str,
     of: &Matrices<T, D>,
     by: TensorView<'_, T, 3, D>,
     wanted: &Matrices<T, D>,
@@ -150,8 +155,15 @@ fn quotient<T: Float, D: Device>(
     if has_no_value.any(All)?.item()? {
         let [_, rows, columns] = of.size().0;
         let first = has_no_value.to_vec()?.iter().position(|&it| it).unwrap_or_default();
-        let [matrix, i, j] = [first / (rows * columns), first / columns % rows, first % columns];
-        let what = text(format_args!("matrix {matrix} of the batch has no derivative: {what} ({i}, {j})"));
+        let [mut number, i, j] = [first / (rows * columns), first / columns % rows, first % columns];
+        let mut index = leading.to_vec();
+        for axis in index.iter_mut().rev() {
+            (*axis, number) = (number % *axis, number / *axis);
+        }
+        let what = match &index[..] {
+            [] => text(format_args!("the matrix has no derivative: {what} ({i}, {j})")),
+            index => text(format_args!("matrix {index:?} has no derivative: {what} ({i}, {j})")),
+        };
         return Err(Error::Value { op, what });
     }
     let is_unused = is_zero.logical_and(&wanted.equal(zero)?)?;

@@ -167,7 +167,7 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
                     Ok((u, s, part::<T, 3, D>(rows, ends[1]..ends[2], [count, k, n])?))
                 };
                 let (u, s, vh) = each(rows)?;
-                Ok((backward::singular((&u, &s, &vh), each(g)?)?,))
+                Ok((backward::singular(("svd", &size[..RANK - 2]), (&u, &s, &vh), each(g)?)?,))
             },
         )?;
         let u = part(&rows, 0..ends[0], sizes(leading, &[m, k]))?;
@@ -181,7 +181,7 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
-        Ok(Self::svd::<RANK, V>(a, Factors::Thin)?.s)
+        Ok(Self::svd::<RANK, V>(a, Factors::Thin).map_err(|error| error.with_op("svd_values"))?.s)
     }
 
     fn eigh<const RANK: usize, const V: usize>(
@@ -204,7 +204,7 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
                     Ok((values, part::<T, 3, D>(rows, n..n + n * n, [count, n, n])?))
                 };
                 let (values, vectors) = both(rows)?;
-                Ok((backward::symmetric_eigen(&values, &vectors, both(g)?)?,))
+                Ok((backward::symmetric_eigen(("eigh", &size[..RANK - 2]), &values, &vectors, both(g)?)?,))
             },
         )?;
         let values = part(&rows, 0..n, sizes(leading, &[n]))?;
@@ -217,6 +217,6 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
-        Ok(Self::eigh::<RANK, V>(a)?.values)
+        Ok(Self::eigh::<RANK, V>(a).map_err(|error| error.with_op("eigh_values"))?.values)
     }
 }
