@@ -211,7 +211,38 @@ fn errors_say_where() {
     let full = text(&|a, tape| weighted(&linalg::svd(a, Factors::Full)?.u, tape), &zero);
     assert_eq!(full, "svd: full factors have no derivative; `Factors::Thin` have");
     let singular = text(&|a, _| linalg::det(a), &Tensor::from([[1.0, 2.0], [2.0, 4.0]]));
-    assert!(singular.starts_with("det: matrix [0] of sizes [2, 2] is singular"), "{singular}");
+    assert!(singular.starts_with("det: the matrix of sizes [2, 2] is singular"), "{singular}");
+}
+
+/// A matrix of a batch is named by its index along the leading axes, and values by their own operator.
+#[test]
+fn errors_name_the_matrix_and_the_operator() -> Result<()> {
+    let eye = Tensor::<f64, 2>::eye(2, &Cpu)?;
+    let mut a = shifted([6, 2, 2], 19, 2.0).into_shape([2, 3, 2, 2])?;
+    a.view_mut()?.slice((1, 2, .., ..))?.assign(&eye)?;
+    let of_eigh = grad(&a, |a, tape| weighted(&linalg::eigh(a)?.vectors, tape)).unwrap_err().to_string();
+    assert!(of_eigh.starts_with("eigh: matrix [1, 2] has no derivative"), "{of_eigh}");
+    let device = Jvp::new(&Cpu);
+    let moved = device.dual(&a, &Tensor::ones([2, 3, 2, 2], &Cpu)?)?;
+    let of_svd = linalg::svd(&moved, Factors::Thin).unwrap_err().to_string();
+    assert!(of_svd.starts_with("svd: matrix [1, 2] has no derivative"), "{of_svd}");
+    a.make_unique()?;
+    a.view_mut()?.slice((0, 1, .., ..))?.fill(0.0)?;
+    let of_inv = grad(&a, |a, tape| weighted(&linalg::inv(a)?, tape)).unwrap_err().to_string();
+    assert!(of_inv.starts_with("inv: matrix [0, 1] of sizes [2, 2] is singular"), "{of_inv}");
+    let of_det = grad(&a, |a, tape| weighted(&linalg::det(a)?, tape)).unwrap_err().to_string();
+    assert!(of_det.starts_with("det: matrix [0, 1] of sizes [2, 2] is singular"), "{of_det}");
+    let nan = eye.mul(f64::NAN)?;
+    let of_nan = grad(&nan, |a, _| linalg::svd_values(a)?.sum(All)).unwrap_err().to_string();
+    assert!(of_nan.starts_with("svd_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    let of_nan = grad(&nan, |a, _| linalg::eigh_values(a)?.sum(All)).unwrap_err().to_string();
+    assert!(of_nan.starts_with("eigh_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    let moved = device.dual(&nan, &eye)?;
+    let of_nan = linalg::svd_values(&moved).unwrap_err().to_string();
+    assert!(of_nan.starts_with("svd_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    let of_nan = linalg::eigh_values(&moved).unwrap_err().to_string();
+    assert!(of_nan.starts_with("eigh_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    Ok(())
 }
 
 #[test]

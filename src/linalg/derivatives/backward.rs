@@ -1,11 +1,13 @@
 //! Gradients of operands from results and their gradients.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
-use crate::dim::Axis;
+use super::{
+    Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, unflat, varying,
+};
+use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::linalg::{MatrixDevice, MatrixElement, Triangle, inv, solve, solve_triangular};
+use crate::linalg::{MatrixDevice, MatrixElement, MatrixRank, Triangle, inv, solve, solve_triangular};
 use crate::ops::{Arithmetic as _, Triangles as _};
 use crate::tensor::Tensor;
 
@@ -45,13 +47,16 @@ pub(super) fn triangular_solution<T: Float + MatrixElement, D: MatrixDevice<T>>(
 }
 
 /// Of a determinant's logarithm: `g·a⁻ᵀ`; of the determinant, if `g` is multiplied by it.
-pub(super) fn ln_determinant<T: Float + MatrixElement, D: MatrixDevice<T>>(
-    op: &'static str,
+pub(super) fn ln_determinant<T: Float + MatrixElement, const RANK: usize, D: MatrixDevice<T>>(
+    (op, size): (&'static str, [usize; RANK]),
     a: &Matrices<T, D>,
     gradient: Tensor<T, 1, D>,
-) -> Result<Matrices<T, D>> {
+) -> Result<Matrices<T, D>>
+where
+    Dim<RANK>: MatrixRank,
+{
     let count = gradient.numel();
-    let inverse = inv(a).map_err(|error| error.with_op(op))?;
+    let inverse = inv(&unflat(a, size)?).map_err(|error| error.with_op(op))?.into_shape(a.size())?;
     (transposed(&inverse)?.lazy() * &gradient.into_shape([count, 1, 1])?).eval()
 }
 

@@ -1,11 +1,13 @@
 //! Tangents of results from operands, results and the tangents of operands.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, varying};
+use super::{
+    Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, unflat, varying,
+};
 use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::linalg::{MatrixDevice, MatrixElement, Triangle, inv, solve, solve_triangular};
+use crate::linalg::{MatrixDevice, MatrixElement, MatrixRank, Triangle, inv, solve, solve_triangular};
 use crate::ops::{Arithmetic as _, Reductions as _, Triangles as _};
 use crate::tensor::Tensor;
 
@@ -38,12 +40,15 @@ pub(super) fn triangular_solution<T: Float + MatrixElement, D: MatrixDevice<T>>(
 }
 
 /// Of a determinant's logarithm: the trace of `a⁻¹·ȧ`.
-pub(super) fn ln_determinant<T: Float + MatrixElement, D: MatrixDevice<T>>(
-    op: &'static str,
+pub(super) fn ln_determinant<T: Float + MatrixElement, const RANK: usize, D: MatrixDevice<T>>(
+    (op, size): (&'static str, [usize; RANK]),
     a: &Matrices<T, D>,
     of_a: &Matrices<T, D>,
-) -> Result<Tensor<T, 1, D>> {
-    let inverse = inv(a).map_err(|error| error.with_op(op))?;
+) -> Result<Tensor<T, 1, D>>
+where
+    Dim<RANK>: MatrixRank,
+{
+    let inverse = inv(&unflat(a, size)?).map_err(|error| error.with_op(op))?.into_shape(a.size())?;
     (transposed(&inverse)?.lazy() * of_a).sum((Axis::<1>, Axis::<2>))
 }
 

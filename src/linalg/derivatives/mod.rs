@@ -44,6 +44,14 @@ fn flat<T: Element, const RANK: usize, D: Device>(a: TensorView<'_, T, RANK, D>)
     a.to_shape([leading.iter().product(), last[0], last[1]])
 }
 
+/// The matrices under their own leading axes: an error of a function names their index.
+fn unflat<T: Element, const RANK: usize, D: Device>(
+    a: &Matrices<T, D>,
+    size: [usize; RANK],
+) -> Result<Tensor<T, RANK, D>> {
+    a.share_data().into_shape(size)
+}
+
 /// Both operands of equations with their leading axes broadcast, and the sizes of the solutions.
 fn flat_equations<T: MatrixElement, const RANK: usize, const N: usize, D: Device>(
     op: &'static str,
@@ -73,12 +81,6 @@ fn sizes<const N: usize>(leading: &[usize], last: &[usize]) -> [usize; N] {
 /// Several results as the parts of one tensor: a row for each matrix.
 fn packed<T: Element, const K: usize, D: Device>(parts: [Tensor<T, 2, D>; K]) -> Result<Tensor<T, 2, D>> {
     Tensor::concat(parts.each_ref().map(Tensor::view), Axis::<1>)
-}
-
-/// A result as a part of a packed tensor.
-fn row_of<T: Element, const N: usize, D: Device>(x: Tensor<T, N, D>) -> Result<Tensor<T, 2, D>> {
-    let size = x.size().0;
-    x.view().to_shape([size[0], size[1..].iter().product()])
 }
 
 /// A part of a packed tensor, under its sizes.
