@@ -137,9 +137,9 @@ fn fast_length(n: usize) -> usize {
 /// transform of a line has `n · log₂ n` steps.
 const STEP: f64 = 1.5;
 
-/// Whether sums take less time than spectra.
-fn is_direct(terms: usize, m: usize, n: usize) -> bool {
-    let by_sums = terms as f64 * m as f64;
+/// Whether `count` sums of `terms` products take less time than spectra of `n`.
+fn is_direct(count: usize, terms: usize, n: usize) -> bool {
+    let by_sums = count as f64 * terms as f64;
     by_sums <= 2.0 * STEP * n as f64 * (n as f64).log2().max(1.0)
 }
 
@@ -153,8 +153,11 @@ fn is_direct(terms: usize, m: usize, n: usize) -> bool {
 /// `[.., n]` with `[m] → [.., n + m − 1]`, `[.., n]` or `[.., n − m + 1]`, by the [`Extent`].
 ///
 /// # Cost
-/// O(n · m) by sums, O(n · log n) by spectra. By spectra the error of an element is a few ε of the products'
-/// norms, and not of the element; a NaN or an infinity makes its whole line NaN.
+/// By sums, as many products for each element of the result as the shorter operand has elements; by spectra
+/// O(p · log p), where `p` is `n + m`. By spectra the error of an element is a few ε of the products' norms,
+/// and not of the element; a NaN or an infinity makes its whole line NaN. By sums the longer operand has
+/// zeros at both ends, which are multiplied too: a NaN or an infinity of the shorter one makes elements near
+/// the ends NaN, where NumPy's sums leave such products out.
 ///
 /// # Errors
 /// [`Error::Value`] for operands without elements, and for a valid extent if `y` is longer than `x`;
@@ -192,22 +195,28 @@ where
     // A cyclic convolution of this period is right at the elements from `first` on: those that it adds to
     // others are before.
     let period = fast_length(if extent == Extent::Valid { n } else { n + m - 1 });
-    if T::HAS_SPECTRUM && !is_direct(if extent == Extent::Full { n } else { count }, m, period) {
+    if T::HAS_SPECTRUM && !is_direct(count, n.min(m), period) {
         let whole = T::cyclic(op, lines.view(), y.insert_axis(Axis::<0>), period)?;
         return whole.slice((.., first..first + count))?.to_shape(size);
     }
-    let sums = by_sums(&lines, y, extent)?;
-    let first = if extent == Extent::Valid { 0 } else { first };
-    sums.slice((.., .., first..first + count))?.to_shape(size)
+    // The shorter operand is the weights: of one line, or those of a channel for each line.
+    let (lines, y) = (lines.insert_axis(Axis::<1>), y.to_shape::<3>([1, 1, m])?);
+    let sums =
+        if m <= n { by_sums(lines, y.view(), first, count) } else { by_sums(y.view(), lines, first, count) };
+    sums?.into_shape(size)
 }
 
-/// The valid convolution if that is the extent, else the full one.
+/// The elements `first..first + count` of the full convolution of `long` with each of `short`, which is not
+/// longer.
 fn by_sums<T: Number>(
-    lines: &Tensor<T, 2>,
-    y: TensorView<'_, T, 1, Cpu>,
-    extent: Extent,
+    long: TensorView<'_, T, 3, Cpu>,
+    short: TensorView<'_, T, 3, Cpu>,
+    first: usize,
+    count: usize,
 ) -> Result<Tensor<T, 3>> {
-    let padding = if extent == Extent::Valid { 0 } else { y.numel() - 1 };
-    let weights = y.reversed(Axis::<0>).to_shape::<3>([1, 1, y.numel()])?;
-    lines.insert_axis(Axis::<1>).conv1d(&weights, Conv::new().padding([padding]))
+    let (n, before) = (long.size()[2], short.size()[2] - 1);
+    let read = long.slice((.., .., first.saturating_sub(before)..n.min(first + count)))?;
+    let zeros = (before.saturating_sub(first), (first + count).saturating_sub(n));
+    let weights = short.reversed(Axis::<2>).to_contiguous()?;
+    read.conv1d(&weights, Conv::new().padding_ends([zeros.0], [zeros.1]))
 }

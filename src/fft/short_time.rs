@@ -185,7 +185,7 @@ where
 ///
 /// # Errors
 /// As [`stft`]; [`Error::Value`] if there are no parts or not `n/2 + 1` frequencies, and if the sum of the
-/// windows' squares is below 1e-11 at an element of the result: no part has it, or the windows are 0 there.
+/// windows' squares is at most 1e-11 at an element of the result: no part has it, or the windows are 0 there.
 ///
 /// # Examples
 /// ```
@@ -239,7 +239,7 @@ where
         block.fill(T::constant(0.0));
         let line = &lines[numbers.start * parts * n..][..parts * n];
         for (part, elements) in line.chunks_exact(n).enumerate() {
-            add_part(block, (part * options.hop, first), elements, window);
+            add_part(block, (part.saturating_mul(options.hop), first), elements, window);
         }
         block.iter_mut().zip(factors).for_each(|(sum, &factor)| *sum = *sum * factor);
         Ok(())
@@ -268,7 +268,7 @@ fn factors<T: FourierReal>(
     let window = window.as_slice().unwrap_or_default();
     let line = sums.data_mut()?;
     for part in 0..parts {
-        add_part(line, (part * hop, first), window, window);
+        add_part(line, (part.saturating_mul(hop), first), window, window);
     }
     if let Some(place) = line.iter().position(|&sum| sum <= T::constant(1e-11)) {
         let sum = line[place];

@@ -46,10 +46,11 @@
 //!
 //! Where a derivative does not exist, the backward pass, or the forward mode, returns an [`Error::Value`]: of
 //! a determinant of a singular matrix, of singular vectors or eigenvectors of values that are exactly equal,
-//! of singular vectors of a value 0 if the matrix is not square, of `q` and `r` of dependent columns.
-//! Singular values and eigenvalues have a gradient there too: the one by the vectors that were found. Vectors
-//! of values that are nearly equal have large gradients. [`Factors::Full`] of a matrix that is not square
-//! have none.
+//! of singular vectors of a value 0 if the matrix is not square, of `q` and `r` of dependent columns. Vectors
+//! of equal values are an error also in a result that is the same for every choice of them, such as
+//! `u·diag(s)·vh`, and in second derivatives of values. First derivatives of singular values and eigenvalues
+//! exist there by the vectors that were found. Vectors of values that are nearly equal have large gradients.
+//! Factors by [`Factors::Full`] that are larger than thin ones have none.
 //!
 //! # Values
 //!
@@ -63,10 +64,10 @@
 //! # Cost
 //!
 //! O(n³) for each matrix. Results are new row-major tensors; an operand is copied once to scratch memory, but
-//! by [`solve_triangular`] not at all, and by [`eig`] twice. On a tape an operand is copied once more, and
-//! values take the time of vectors. Matrices of a batch are shared among threads; one matrix is the work of
-//! one thread. Results have the same bits for any number of threads, and may differ in the last bits between
-//! instruction sets.
+//! by [`solve_triangular`] not at all, and by [`eig`] twice. On a tape an operand and its results are copied
+//! once more, and values take the time of vectors. Matrices of a batch are shared among threads; one matrix
+//! is the work of one thread. Results have the same bits for any number of threads, and may differ in the
+//! last bits between instruction sets.
 // Imports: `error`.
 
 mod batch;

@@ -200,18 +200,49 @@ fn errors_say_where() {
     let vectors = text(&|a, tape| weighted(&linalg::eigh(a)?.vectors, tape), &identity);
     assert_eq!(
         vectors,
-        "eigh: matrix 0 of the batch has no derivative: eigenvalues are equal, and a result depends on their \
-         vectors (0, 1)"
+        "eigh: the matrix has no derivative: eigenvalues are equal, and a result depends on their vectors \
+         (0, 1)"
     );
     let vectors = text(&|a, tape| weighted(&linalg::svd(a, Factors::Thin)?.u, tape), &identity);
-    assert!(vectors.starts_with("svd: matrix 0 of the batch has no derivative: singular values are equal"));
+    assert!(vectors.starts_with("svd: the matrix has no derivative: singular values are equal"));
     let zero = Tensor::from([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]]);
     let vectors = text(&|a, tape| weighted(&linalg::svd(a, Factors::Thin)?.u, tape), &zero);
     assert!(vectors.contains("a singular value is 0"), "{vectors}");
     let full = text(&|a, tape| weighted(&linalg::svd(a, Factors::Full)?.u, tape), &zero);
     assert_eq!(full, "svd: full factors have no derivative; `Factors::Thin` have");
     let singular = text(&|a, _| linalg::det(a), &Tensor::from([[1.0, 2.0], [2.0, 4.0]]));
-    assert!(singular.starts_with("det: matrix [0] of sizes [2, 2] is singular"), "{singular}");
+    assert!(singular.starts_with("det: the matrix of sizes [2, 2] is singular"), "{singular}");
+}
+
+/// A matrix of a batch is named by its index along the leading axes, and values by their own operator.
+#[test]
+fn errors_name_the_matrix_and_the_operator() -> Result<()> {
+    let eye = Tensor::<f64, 2>::eye(2, &Cpu)?;
+    let mut a = shifted([6, 2, 2], 19, 2.0).into_shape([2, 3, 2, 2])?;
+    a.view_mut()?.slice((1, 2, .., ..))?.assign(&eye)?;
+    let of_eigh = grad(&a, |a, tape| weighted(&linalg::eigh(a)?.vectors, tape)).unwrap_err().to_string();
+    assert!(of_eigh.starts_with("eigh: matrix [1, 2] has no derivative"), "{of_eigh}");
+    let device = Jvp::new(&Cpu);
+    let moved = device.dual(&a, &Tensor::ones([2, 3, 2, 2], &Cpu)?)?;
+    let of_svd = linalg::svd(&moved, Factors::Thin).unwrap_err().to_string();
+    assert!(of_svd.starts_with("svd: matrix [1, 2] has no derivative"), "{of_svd}");
+    a.make_unique()?;
+    a.view_mut()?.slice((0, 1, .., ..))?.fill(0.0)?;
+    let of_inv = grad(&a, |a, tape| weighted(&linalg::inv(a)?, tape)).unwrap_err().to_string();
+    assert!(of_inv.starts_with("inv: matrix [0, 1] of sizes [2, 2] is singular"), "{of_inv}");
+    let of_det = grad(&a, |a, tape| weighted(&linalg::det(a)?, tape)).unwrap_err().to_string();
+    assert!(of_det.starts_with("det: matrix [0, 1] of sizes [2, 2] is singular"), "{of_det}");
+    let nan = eye.mul(f64::NAN)?;
+    let of_nan = grad(&nan, |a, _| linalg::svd_values(a)?.sum(All)).unwrap_err().to_string();
+    assert!(of_nan.starts_with("svd_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    let of_nan = grad(&nan, |a, _| linalg::eigh_values(a)?.sum(All)).unwrap_err().to_string();
+    assert!(of_nan.starts_with("eigh_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    let moved = device.dual(&nan, &eye)?;
+    let of_nan = linalg::svd_values(&moved).unwrap_err().to_string();
+    assert!(of_nan.starts_with("svd_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    let of_nan = linalg::eigh_values(&moved).unwrap_err().to_string();
+    assert!(of_nan.starts_with("eigh_values: the matrix of sizes [2, 2]"), "{of_nan}");
+    Ok(())
 }
 
 #[test]
@@ -222,5 +253,91 @@ fn equal_values_without_vectors_have_a_gradient() -> Result<()> {
     // The sum of singular values: u·v, which is one for all choices of vectors.
     let gradient = grad(&identity, |a, _| linalg::svd_values(a)?.sum(All))?;
     assert!(gradient.allclose(&identity, 1e-14, 1e-14, false)?);
+    Ok(())
+}
+
+/// Results that are the same for every choice of vectors of equal values have a derivative, but not by those
+/// vectors.
+#[test]
+fn vectors_of_equal_values_are_an_error_whatever_is_made_of_them() -> Result<()> {
+    let identity = Tensor::<f64, 2>::eye(2, &Cpu)?;
+    let double = identity.mul(2.0)?;
+    let weights = Tensor::from([[1.0, 3.0], [3.0, 5.0]]);
+    let squares = grad(&identity, |a, tape| {
+        let found = linalg::eigh(a)?;
+        let squares = found.values.square()?;
+        let product = found.vectors.mul(squares.lift())?.matmul(found.vectors.permuted([1, 0])?)?;
+        product.mul(&tape.constant(&weights)?)?.sum(All)
+    });
+    assert!(squares.unwrap_err().to_string().contains("eigenvalues are equal"));
+    let same = grad(&double, |a, tape| {
+        let found = linalg::svd(a, Factors::Thin)?;
+        let product = found.u.mul(found.s.lift())?.matmul(&found.vh)?;
+        product.mul(&tape.constant(&weights)?)?.sum(All)
+    });
+    assert!(same.unwrap_err().to_string().contains("singular values are equal"));
+    let polar = grad(&double, |a, tape| {
+        let found = linalg::svd(a, Factors::Thin)?;
+        found.u.matmul(&found.vh)?.mul(&tape.constant(&weights)?)?.sum(All)
+    });
+    assert!(polar.unwrap_err().to_string().contains("singular values are equal"));
+    let second = grad(&identity, |a, tape| {
+        let gradient = grad(a, |a, _| linalg::eigh_values(a)?.square()?.sum(All))?;
+        weighted(&gradient, tape)
+    });
+    assert!(second.unwrap_err().to_string().contains("eigenvalues are equal"));
+    let second = grad(&double, |a, tape| {
+        let gradient = grad(a, |a, _| linalg::svd_values(a)?.square()?.sum(All))?;
+        weighted(&gradient, tape)
+    });
+    assert!(second.unwrap_err().to_string().contains("singular values are equal"));
+    Ok(())
+}
+
+/// A NaN or an infinity in the gradient of a result makes gradients NaN: it says nothing of the values.
+#[test]
+fn gradients_that_are_nan_pass() -> Result<()> {
+    for a in [Tensor::from([[2.0, 0.5], [0.5, 1.0]]), Tensor::<f64, 2>::eye(2, &Cpu)?] {
+        let nan = grad(&a, |a, _| linalg::eigh(a)?.vectors.mul(f64::NAN)?.sum(All))?;
+        assert!(nan.to_vec()?[0].is_nan(), "{nan}");
+        let nan = grad(&a, |a, _| linalg::svd(a, Factors::Thin)?.u.mul(f64::NAN)?.sum(All))?;
+        assert!(nan.to_vec()?.iter().all(|x| x.is_nan()), "{nan}");
+    }
+    let a = Tensor::from([[2.0, 0.5], [0.5, 1.0]]);
+    for by in [f64::INFINITY, f64::NEG_INFINITY] {
+        let gradient = grad(&a, |a, _| linalg::eigh(a)?.vectors.mul(by)?.sum(All))?;
+        assert!(!gradient.to_vec()?[0].is_finite(), "{gradient}");
+        let gradient = grad(&a, |a, _| linalg::svd(a, Factors::Thin)?.vh.mul(by)?.sum(All))?;
+        assert!(!gradient.to_vec()?[0].is_finite(), "{gradient}");
+    }
+    let device = Jvp::new(&Cpu);
+    let tangent = device.dual(&a, &Tensor::full([2, 2], f64::NAN, &Cpu)?)?;
+    assert!(device.tangent(&linalg::eigh(&tangent)?.vectors)?.to_vec()?.iter().all(|x| x.is_nan()));
+    assert!(device.tangent(&linalg::svd(&tangent, Factors::Thin)?.u)?.to_vec()?.iter().all(|x| x.is_nan()));
+    Ok(())
+}
+
+/// Squares of singular values overflow or are 0; their derivatives are as those of moderate values.
+#[test]
+fn gradients_of_large_and_small_singular_values() -> Result<()> {
+    let weights = Tensor::from([[0.5_f32, 2.0], [-1.0, 0.25]]);
+    let direction = Tensor::from([[0.5_f32, 1.0], [-2.0, 0.75]]);
+    let both = |scale: f32| -> Result<[Tensor<f32, 2>; 2]> {
+        let a = Tensor::from([[3.0 * scale, 0.0], [0.0, scale]]);
+        let gradient = grad(&a, |a, tape| {
+            let found = linalg::svd(a, Factors::Thin)?;
+            found.u.matmul(&found.vh)?.mul(&tape.constant(&weights)?)?.sum(All)
+        })?;
+        let device = Jvp::new(&Cpu);
+        let found = linalg::svd(&device.dual(&a, &direction.mul(scale)?)?, Factors::Thin)?;
+        Ok([gradient.mul(scale)?, device.tangent(&found.u)?])
+    };
+    let expected = both(1.0)?;
+    for scale in [1e20, 1e-23] {
+        for (found, expected) in both(scale)?.iter().zip(&expected) {
+            assert!(found.allclose(expected, 1e-5, 1e-5, false)?, "{scale:e}: {found} and {expected}");
+        }
+    }
+    assert!(expected.iter().all(|x| x.to_vec().unwrap().iter().any(|x| x.abs() > 0.1)));
     Ok(())
 }

@@ -585,3 +585,52 @@ fn convolutions_of_integers_are_exact_and_of_nothing_an_error() -> Result<()> {
     assert_eq!(convolve(&batch, &Tensor::from([1.0, 2.0]), Extent::Full)?.size(), [0, 4, 6]);
     Ok(())
 }
+
+/// Either operand may be the longer one, for each of several lines.
+#[test]
+fn convolutions_by_longer_operands() -> Result<()> {
+    let line = |n: usize, seed| -> Vec<i32> { (0..n).map(|i| (noise(i, seed) * 9.0) as i32).collect() };
+    for (n, m) in [(1, 4), (2, 3), (2, 9), (3, 8), (5, 6), (8, 3), (9, 2), (6, 6), (4, 1)] {
+        let (rows, y) = ([line(n, 10), line(n, 11)], line(m, 12));
+        let all = rows.each_ref().map(|x| -> Vec<i32> {
+            let term = |k: usize, j: usize| k.checked_sub(j).and_then(|i| y.get(i)).map_or(0, |y| x[j] * y);
+            (0..n + m - 1).map(|k| (0..n).map(|j| term(k, j)).sum()).collect()
+        });
+        let (a, b) = (Tensor::from_vec(rows.concat(), [2, n])?, Tensor::from_vec(y, [m])?);
+        let first = (m - 1) / 2;
+        for (extent, part) in [(Extent::Full, 0..n + m - 1), (Extent::Same, first..first + n)] {
+            let found = convolve(&a, &b, extent)?;
+            let expected = [&all[0][part.clone()], &all[1][part.clone()]].concat();
+            assert_eq!(
+                (found.size(), found.to_vec()?),
+                (Dim([2, part.len()]), expected),
+                "{n} {m} {extent:?}"
+            );
+        }
+        let valid = convolve(&a, &b, Extent::Valid);
+        match n.checked_sub(m) {
+            None => assert!(valid.is_err()),
+            Some(_) => assert_eq!(valid?.to_vec()?, [&all[0][m - 1..n], &all[1][m - 1..n]].concat()),
+        }
+    }
+    let long = Tensor::full([1_000_000], 3, &Cpu)?;
+    assert_eq!(convolve(&Tensor::from([2]), &long, Extent::Full)?, Tensor::full([1_000_000], 6, &Cpu)?);
+    assert_eq!(convolve(&Tensor::from([2]), &long, Extent::Same)?.to_vec()?, [6]);
+    let none = Tensor::<i32, 2>::zeros([0, 2], &Cpu)?;
+    assert_eq!(convolve(&none, &Tensor::from([1, 2, 3]), Extent::Full)?.size(), [0, 4]);
+    Ok(())
+}
+
+/// Parts so far apart that no number counts the elements between them.
+#[test]
+fn parts_that_are_far_apart() -> Result<()> {
+    let x = Tensor::from([1.0_f64, 2.0, 3.0, 4.0]);
+    let window = Tensor::<f64, 1>::ones([4], &Cpu)?;
+    let options = Stft::new(4).hop(1 << 63).edges(Edges::Cut);
+    let one = stft(&x, &window, options)?;
+    let spectra = Tensor::concat([one.view(), one.view(), one.view()], Axis::<1>)?;
+    assert!(istft::<f64, 2, 1>(&spectra, &window, options).is_err());
+    let back = istft::<f64, 2, 1>(&spectra, &window, options.length(4))?;
+    assert!(back.allclose(&x, 0.0, 1e-15, false)?, "{back}");
+    Ok(())
+}

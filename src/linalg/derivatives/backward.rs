@@ -1,12 +1,14 @@
 //! Gradients of operands from results and their gradients.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, half_lower, quotient, transposed, varying};
-use crate::dim::Axis;
+use super::{
+    Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, unflat, varying,
+};
+use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::linalg::{MatrixDevice, MatrixElement, Triangle, inv, solve, solve_triangular};
-use crate::ops::{Arithmetic as _, Comparisons as _, Triangles as _};
+use crate::linalg::{MatrixDevice, MatrixElement, MatrixRank, Triangle, inv, solve, solve_triangular};
+use crate::ops::{Arithmetic as _, Triangles as _};
 use crate::tensor::Tensor;
 
 /// Of `x = a⁻¹`: `−xᵀ·g·xᵀ`.
@@ -45,24 +47,21 @@ pub(super) fn triangular_solution<T: Float + MatrixElement, D: MatrixDevice<T>>(
 }
 
 /// Of a determinant's logarithm: `g·a⁻ᵀ`; of the determinant, if `g` is multiplied by it.
-pub(super) fn ln_determinant<T: Float + MatrixElement, D: MatrixDevice<T>>(
-    op: &'static str,
+pub(super) fn ln_determinant<T: Float + MatrixElement, const RANK: usize, D: MatrixDevice<T>>(
+    (op, size): (&'static str, [usize; RANK]),
     a: &Matrices<T, D>,
     gradient: Tensor<T, 1, D>,
-) -> Result<Matrices<T, D>> {
+) -> Result<Matrices<T, D>>
+where
+    Dim<RANK>: MatrixRank,
+{
     let count = gradient.numel();
-    let inverse = inv(a).map_err(|error| error.with_op(op))?;
+    let inverse = inv(&unflat(a, size)?).map_err(|error| error.with_op(op))?.into_shape(a.size())?;
     (transposed(&inverse)?.lazy() * &gradient.into_shape([count, 1, 1])?).eval()
 }
 
-/// Of the lower triangle of a symmetric matrix, from `s + sᵀ` where `s` is the gradient of all elements.
-fn of_lower_triangle<T: Float + MatrixElement, D: MatrixDevice<T>>(
-    both: &Matrices<T, D>,
-) -> Result<Matrices<T, D>> {
-    half_lower(both)
-}
-
-/// Of `a = l·lᵀ`: `s = l⁻ᵀ·Φ(lᵀ·g)·l⁻¹`, where `Φ` is the lower triangle with half of the diagonal.
+/// Of `a = l·lᵀ`: `s = l⁻ᵀ·Φ(lᵀ·g)·l⁻¹`, where `Φ` is the lower triangle with half of the diagonal. If `s` is
+/// the gradient of all elements, that of the lower triangle of a symmetric matrix is `Φ(s + sᵀ)`.
 pub(super) fn cholesky<T: Float + MatrixElement, D: MatrixDevice<T>>(
     l: &Matrices<T, D>,
     gradient: &Matrices<T, D>,
@@ -70,7 +69,7 @@ pub(super) fn cholesky<T: Float + MatrixElement, D: MatrixDevice<T>>(
     let inner = half_lower(&transposed(l)?.matmul(&gradient.tril(0)?)?)?;
     let left = solve_triangular(transposed(l)?, &inner, Triangle::Upper)?;
     let s = solve_triangular(transposed(l)?, transposed(&left)?, Triangle::Upper)?;
-    of_lower_triangle(&(s.lazy() + transposed(&s)?).eval()?)
+    half_lower(&(s.lazy() + transposed(&s)?).eval()?)
 }
 
 /// Of `q·r` with at least as many rows as columns: `(g_q + q·c)·r⁻ᵀ`, where `c` is symmetric and has the
@@ -109,55 +108,53 @@ pub(super) fn qr<T: Float + MatrixElement, D: MatrixDevice<T>>(
 /// Of `a = v·diag(λ)·vᵀ`: `s = v·(diag(g_λ) + (vᵀ·g_v)∘f)·vᵀ` with `f_ij = 1 / (λ_j − λ_i)` beside the
 /// diagonal.
 pub(super) fn symmetric_eigen<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     values: &Tensor<T, 2, D>,
     vectors: &Matrices<T, D>,
     (of_values, of_vectors): (Tensor<T, 2, D>, Matrices<T, D>),
 ) -> Result<Matrices<T, D>> {
-    let turned = transposed(vectors)?.matmul(&of_vectors)?;
+    let turned = beside(&transposed(vectors)?.matmul(&of_vectors)?)?;
     let skew = (turned.lazy() - transposed(&turned)?).eval()?;
     let gap = (values.insert_axis(Axis::<1>).lazy() - values.insert_axis(Axis::<2>)).eval()?;
     let inner = quotient(
-        ("eigh", "eigenvalues are equal, and a result depends on their vectors"),
+        place,
+        "eigenvalues are equal, and a result depends on their vectors",
         &skew,
         gap.view(),
-        &skew,
+        &size_of_both(&turned)?,
     )?;
     // s + sᵀ
     let scaled = vectors.lazy() * of_values.insert_axis(Axis::<1>);
     let left = (scaled.mul(T::constant(2.0)) + &vectors.matmul(&inner)?).eval()?;
-    of_lower_triangle(&left.matmul(transposed(vectors)?)?)
+    half_lower(&left.matmul(transposed(vectors)?)?)
 }
 
 /// Of `a = u·diag(s)·v`, `v` by rows: `u·(diag(g_s) + w)·v` with
 /// `w_ij = (k_ij·s_j + s_i·h_ij) / (s_j² − s_i²)`, where `k = uᵀ·g_u − g_uᵀ·u` and
 /// `h = v·g_vᵀ − g_v·vᵀ`; and, if `a` is not square, what stands at right angles to `u` or `v`.
 pub(super) fn singular<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     (u, s, v): (&Matrices<T, D>, &Tensor<T, 2, D>, &Matrices<T, D>),
     (of_u, of_s, of_v): (Matrices<T, D>, Tensor<T, 2, D>, Matrices<T, D>),
 ) -> Result<Matrices<T, D>> {
     let (right, down) = (s.insert_axis(Axis::<1>), s.insert_axis(Axis::<2>));
     let (along_u, along_v) = (transposed(u)?.matmul(&of_u)?, v.matmul(transposed(&of_v)?)?);
-    let k = (along_u.lazy() - transposed(&along_u)?).eval()?;
-    let h = (along_v.lazy() - transposed(&along_v)?).eval()?;
-    let numerator = (k.lazy() * right + h.lazy() * down).eval()?;
-    let gap = ((right.lazy() - down) * (right.lazy() + down)).eval()?;
-    // Equal values have a derivative if both rotations cancel; two that are 0 only if there are none.
-    let both = (k.lazy() + &h).eval()?;
-    let is_zero = right.broadcast_to(k.size())?.equal(T::constant(0.0))?;
-    let wanted = is_zero.select(&(k.lazy().abs() + h.lazy().abs()).eval()?, &both)?;
-    let equal = ("svd", "singular values are equal, and a result depends on their vectors");
-    let inner = quotient(equal, &numerator, gap.view(), &wanted)?;
+    let (around_u, around_v) = (beside(&along_u)?, beside(&along_v)?);
+    let k = (around_u.lazy() - transposed(&around_u)?).eval()?;
+    let h = (around_v.lazy() - transposed(&around_v)?).eval()?;
+    let wanted = (size_of_both(&around_u)?.lazy() + &size_of_both(&around_v)?).eval()?;
+    let inner = by_gaps(place, s, [&k, &h], &wanted)?;
     let mut left = (u.lazy() * of_s.insert_axis(Axis::<1>) + &u.matmul(&inner)?).eval()?;
-    let zero = ("svd", "a singular value is 0, and a result depends on its vectors");
+    let zero = "a singular value is 0, and a result depends on its vectors";
     let (rows, columns, size) = (u.size()[1], v.size()[2], s.size()[1]);
     if rows > size {
         let outside = (of_u.lazy() - &u.matmul(&along_u)?).eval()?;
-        left = (left.lazy() + &quotient(zero, &outside, right, &outside)?).eval()?;
+        left = (left.lazy() + &quotient(place, zero, &outside, right, &outside)?).eval()?;
     }
     let inside = left.matmul(v)?;
     if columns == size {
         return Ok(inside);
     }
     let outside = (of_v.lazy() - &transposed(&along_v)?.matmul(v)?).eval()?;
-    (inside.lazy() + &u.matmul(&quotient(zero, &outside, down, &outside)?)?).eval()
+    (inside.lazy() + &u.matmul(&quotient(place, zero, &outside, down, &outside)?)?).eval()
 }

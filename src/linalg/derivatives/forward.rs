@@ -1,11 +1,13 @@
 //! Tangents of results from operands, results and the tangents of operands.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`.
 
-use super::{Matrices, half_lower, quotient, transposed, varying};
+use super::{
+    Matrices, Place, beside, by_gaps, half_lower, quotient, size_of_both, transposed, unflat, varying,
+};
 use crate::dim::{Axis, Dim};
 use crate::element::Float;
 use crate::error::Result;
-use crate::linalg::{MatrixDevice, MatrixElement, Triangle, inv, solve, solve_triangular};
+use crate::linalg::{MatrixDevice, MatrixElement, MatrixRank, Triangle, inv, solve, solve_triangular};
 use crate::ops::{Arithmetic as _, Reductions as _, Triangles as _};
 use crate::tensor::Tensor;
 
@@ -38,12 +40,15 @@ pub(super) fn triangular_solution<T: Float + MatrixElement, D: MatrixDevice<T>>(
 }
 
 /// Of a determinant's logarithm: the trace of `a⁻¹·ȧ`.
-pub(super) fn ln_determinant<T: Float + MatrixElement, D: MatrixDevice<T>>(
-    op: &'static str,
+pub(super) fn ln_determinant<T: Float + MatrixElement, const RANK: usize, D: MatrixDevice<T>>(
+    (op, size): (&'static str, [usize; RANK]),
     a: &Matrices<T, D>,
     of_a: &Matrices<T, D>,
-) -> Result<Tensor<T, 1, D>> {
-    let inverse = inv(a).map_err(|error| error.with_op(op))?;
+) -> Result<Tensor<T, 1, D>>
+where
+    Dim<RANK>: MatrixRank,
+{
+    let inverse = inv(&unflat(a, size)?).map_err(|error| error.with_op(op))?.into_shape(a.size())?;
     (transposed(&inverse)?.lazy() * of_a).sum((Axis::<1>, Axis::<2>))
 }
 
@@ -111,14 +116,15 @@ pub(super) fn symmetric_eigenvalues<T: Float + MatrixElement, D: MatrixDevice<T>
 
 /// Of the eigenvectors: `v·(p∘f)` with `f_ij = 1 / (λ_j − λ_i)` beside the diagonal.
 pub(super) fn symmetric_eigenvectors<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     values: &Tensor<T, 2, D>,
     vectors: &Matrices<T, D>,
     p: &Matrices<T, D>,
 ) -> Result<Matrices<T, D>> {
     let gap = (values.insert_axis(Axis::<1>).lazy() - values.insert_axis(Axis::<2>)).eval()?;
-    let beside = (p.tril(-1)?.lazy() + &p.triu(1)?).eval()?;
-    let equal = ("eigh", "eigenvalues are equal, and a result depends on their vectors");
-    vectors.matmul(&quotient(equal, &beside, gap.view(), &beside)?)
+    let beside = beside(p)?;
+    let equal = "eigenvalues are equal, and a result depends on their vectors";
+    vectors.matmul(&quotient(place, equal, &beside, gap.view(), &beside)?)
 }
 
 /// Of the singular values, `v` by rows: the diagonal of `p = uᵀ·ȧ·vᵀ`; and `p`.
@@ -133,22 +139,19 @@ pub(super) fn singular_values<T: Float + MatrixElement, D: MatrixDevice<T>>(
 /// Of one side of the singular vectors, as columns: `u·(f∘(p·s + s·pᵀ)) + (ȧ·v − u·p) / s` with
 /// `f_ij = 1 / (s_j² − s_i²)` beside the diagonal. `turned` is `ȧ·v`.
 pub(super) fn singular_vectors<T: Float + MatrixElement, D: MatrixDevice<T>>(
+    place: Place<'_>,
     u: &Matrices<T, D>,
     s: &Tensor<T, 2, D>,
     (p, turned): (&Matrices<T, D>, &Matrices<T, D>),
 ) -> Result<Matrices<T, D>> {
-    let (right, down) = (s.insert_axis(Axis::<1>), s.insert_axis(Axis::<2>));
-    let beside = (p.tril(-1)?.lazy() + &p.triu(1)?).eval()?;
-    let numerator = (beside.lazy() * right + transposed(&beside)?.lazy() * down).eval()?;
-    let gap = ((right.lazy() - down) * (right.lazy() + down)).eval()?;
-    let wanted = (beside.lazy().abs() + transposed(&beside)?.lazy().abs()).eval()?;
-    let equal = ("svd", "singular values are equal, and a result depends on their vectors");
-    let inside = u.matmul(&quotient(equal, &numerator, gap.view(), &wanted)?)?;
+    let beside = beside(p)?;
+    let reversed = transposed(&beside)?.to_contiguous()?;
+    let inside = u.matmul(&by_gaps(place, s, [&beside, &reversed], &size_of_both(&beside)?)?)?;
     let Dim([_, rows, columns]) = u.size();
     if rows == columns {
         return Ok(inside);
     }
     let outside = (turned.lazy() - &u.matmul(p)?).eval()?;
-    let zero = ("svd", "a singular value is 0, and a result depends on its vectors");
-    (inside.lazy() + &quotient(zero, &outside, right, &outside)?).eval()
+    let zero = "a singular value is 0, and a result depends on its vectors";
+    (inside.lazy() + &quotient(place, zero, &outside, s.insert_axis(Axis::<1>), &outside)?).eval()
 }

@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `element`, `device`, `tensor`, `ops`, `autograd`.
 
 use super::tape::ensure_thin;
-use super::{Matrices, flat, flat_equations, forward, sizes, transposed};
+use super::{Matrices, flat, flat_equations, forward, sizes, transposed, unflat};
 use crate::autograd::{Differentiable, Jvp};
 use crate::device::Device;
 use crate::dim::Dim;
@@ -57,10 +57,10 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank,
     {
-        let (value, tangent) = parts_of(&flat(a)?)?;
-        let x = D::inv::<3>(value.view())?;
+        let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
+        let x = D::inv::<RANK>(unflat(&value, size)?.view())?.into_shape(value.size())?;
         let of_x = tangent.map(|of_a| forward::inverse(&x, &of_a)).transpose()?;
-        dual(a.device(), x, of_x, a.size().0)
+        dual(a.device(), x, of_x, size)
     }
 
     fn solve<const RANK: usize, const N: usize>(
@@ -72,7 +72,9 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     {
         let (left, right, size) = flat_equations("solve", a, b)?;
         let (left, right) = (parts_of(&left)?, parts_of(&right)?);
-        let x = D::solve::<3, 3>(left.0.view(), right.0.view())?;
+        let of_a: [usize; RANK] = sizes(&size[..RANK - 2], &left.0.size().0[1..]);
+        let (of_a, of_b) = (unflat(&left.0, of_a)?, unflat(&right.0, size)?);
+        let x = D::solve::<RANK, N>(of_a.view(), of_b.view())?.into_shape(right.0.size())?;
         let tangents = tangents(&left, &right)?;
         let of_x = tangents.map(|both| forward::solution(&left.0, &x, both.each_ref())).transpose()?;
         dual(a.device(), x, of_x, size)
@@ -88,7 +90,10 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     {
         let (left, right, size) = flat_equations("solve_triangular", a, b)?;
         let (left, right) = (parts_of(&left)?, parts_of(&right)?);
-        let x = D::solve_triangular::<3, 3>(left.0.view(), right.0.view(), triangle)?;
+        let of_a: [usize; RANK] = sizes(&size[..RANK - 2], &left.0.size().0[1..]);
+        let (of_a, of_b) = (unflat(&left.0, of_a)?, unflat(&right.0, size)?);
+        let x =
+            D::solve_triangular::<RANK, N>(of_a.view(), of_b.view(), triangle)?.into_shape(right.0.size())?;
         let of_x = tangents(&left, &right)?
             .map(|both| forward::triangular_solution(&left.0, triangle, &x, both.each_ref()))
             .transpose()?;
@@ -99,11 +104,12 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
     {
-        let (value, tangent) = parts_of(&flat(a)?)?;
-        let numbers = D::det::<3, 1>(value.view())?;
-        let of_numbers =
-            tangent.map(|of_a| forward::ln_determinant("det", &value, &of_a)?.mul(&numbers)).transpose()?;
-        dual(a.device(), numbers, of_numbers, sizes(&a.size().0[..M], &[]))
+        let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
+        let numbers = D::det::<RANK, M>(unflat(&value, size)?.view())?.into_shape([value.size()[0]])?;
+        let of_numbers = tangent
+            .map(|of_a| forward::ln_determinant(("det", size), &value, &of_a)?.mul(&numbers))
+            .transpose()?;
+        dual(a.device(), numbers, of_numbers, sizes(&size[..M], &[]))
     }
 
     fn slogdet<const RANK: usize, const M: usize>(
@@ -112,22 +118,25 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
     {
-        let (value, tangent) = parts_of(&flat(a)?)?;
-        let found = D::slogdet::<3, 1>(value.view())?;
-        let of_ln = tangent.map(|of_a| forward::ln_determinant("slogdet", &value, &of_a)).transpose()?;
-        let size = sizes(&a.size().0[..M], &[]);
-        let sign = dual(a.device(), found.sign, None, size)?;
-        Ok(Slogdet { sign, ln_abs: dual(a.device(), found.ln_abs, of_ln, size)? })
+        let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
+        let found = D::slogdet::<RANK, M>(unflat(&value, size)?.view())?;
+        let count = [value.size()[0]];
+        let (sign, ln_abs) = (found.sign.into_shape(count)?, found.ln_abs.into_shape(count)?);
+        let of_ln =
+            tangent.map(|of_a| forward::ln_determinant(("slogdet", size), &value, &of_a)).transpose()?;
+        let size = sizes(&size[..M], &[]);
+        let sign = dual(a.device(), sign, None, size)?;
+        Ok(Slogdet { sign, ln_abs: dual(a.device(), ln_abs, of_ln, size)? })
     }
 
     fn cholesky<const RANK: usize>(a: TensorView<'_, T, RANK, Self>) -> Result<Tensor<T, RANK, Self>>
     where
         Dim<RANK>: MatrixRank,
     {
-        let (value, tangent) = parts_of(&flat(a)?)?;
-        let lower = D::cholesky::<3>(value.view())?;
+        let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
+        let lower = D::cholesky::<RANK>(unflat(&value, size)?.view())?.into_shape(value.size())?;
         let of_lower = tangent.map(|of_a| forward::cholesky(&lower, &of_a)).transpose()?;
-        dual(a.device(), lower, of_lower, a.size().0)
+        dual(a.device(), lower, of_lower, size)
     }
 
     fn qr<const RANK: usize>(a: TensorView<'_, T, RANK, Self>, factors: Factors) -> Result<Qr<T, RANK, Self>>
@@ -135,10 +144,11 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         Dim<RANK>: MatrixRank,
     {
         let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
-        let (leading, [_, m, n]) = (&size[..RANK - 2], value.size().0);
+        let (leading, [count, m, n]) = (&size[..RANK - 2], value.size().0);
         ensure_thin("qr", factors, m <= n)?;
         let k = m.min(n);
-        let Qr { q, r } = D::qr::<3>(value.view(), Factors::Thin)?;
+        let Qr { q, r } = D::qr::<RANK>(unflat(&value, size)?.view(), Factors::Thin)?;
+        let (q, r) = (q.into_shape([count, m, k])?, r.into_shape([count, k, n])?);
         let (of_q, of_r) = match tangent {
             None => (None, None),
             Some(of_a) => {
@@ -158,19 +168,21 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
         let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
-        let (leading, [_, m, n]) = (&size[..RANK - 2], value.size().0);
+        let (leading, [count, m, n]) = (&size[..RANK - 2], value.size().0);
         ensure_thin("svd", factors, m == n)?;
         let k = m.min(n);
-        let Svd { u, s, vh } = D::svd::<3, 2>(value.view(), Factors::Thin)?;
+        let Svd { u, s, vh } = D::svd::<RANK, V>(unflat(&value, size)?.view(), Factors::Thin)?;
+        let (u, vh) = (u.into_shape([count, m, k])?, vh.into_shape([count, k, n])?);
+        let s = s.into_shape([count, k])?;
         let (of_u, of_s, of_vh) = match tangent {
             None => (None, None, None),
             Some(of_a) => {
                 let (of_s, p) = forward::singular_values([&u, &vh], &of_a)?;
                 let right = of_a.matmul(transposed(&vh)?)?;
                 let left = transposed(&of_a)?.matmul(&u)?;
-                let of_u = forward::singular_vectors(&u, &s, (&p, &right))?;
+                let of_u = forward::singular_vectors(("svd", leading), &u, &s, (&p, &right))?;
                 let (v, p) = (transposed(&vh)?.to_contiguous()?, transposed(&p)?.to_contiguous()?);
-                let of_v = forward::singular_vectors(&v, &s, (&p, &left))?;
+                let of_v = forward::singular_vectors(("svd", leading), &v, &s, (&p, &left))?;
                 (Some(of_u), Some(of_s), Some(of_v.into_permuted([0, 2, 1])?))
             }
         };
@@ -186,15 +198,18 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
         let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
-        let [_, m, n] = value.size().0;
+        let [count, m, n] = value.size().0;
+        let (k, under) = (m.min(n), unflat(&value, size)?);
         let (s, of_s) = match tangent {
-            None => (D::svd_values::<3, 2>(value.view())?, None),
+            None => (D::svd_values::<RANK, V>(under.view())?.into_shape([count, k])?, None),
             Some(of_a) => {
-                let Svd { u, s, vh } = D::svd::<3, 2>(value.view(), Factors::Thin)?;
-                (s, Some(forward::singular_values([&u, &vh], &of_a)?.0))
+                let Svd { u, s, vh } = D::svd::<RANK, V>(under.view(), Factors::Thin)
+                    .map_err(|error| error.with_op("svd_values"))?;
+                let (u, vh) = (u.into_shape([count, m, k])?, vh.into_shape([count, k, n])?);
+                (s.into_shape([count, k])?, Some(forward::singular_values([&u, &vh], &of_a)?.0))
             }
         };
-        dual(a.device(), s, of_s, sizes(&size[..RANK - 2], &[m.min(n)]))
+        dual(a.device(), s, of_s, sizes(&size[..RANK - 2], &[k]))
     }
 
     fn eigh<const RANK: usize, const V: usize>(
@@ -204,12 +219,22 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
         let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
-        let Eigh { values, vectors } = D::eigh::<3, 2>(value.view())?;
+        let Eigh { values, vectors } = D::eigh::<RANK, V>(unflat(&value, size)?.view())?;
+        let [count, n, _] = value.size().0;
+        let (values, vectors) = (values.into_shape([count, n])?, vectors.into_shape([count, n, n])?);
         let (of_values, of_vectors) = match tangent {
             None => (None, None),
             Some(of_a) => {
                 let (of_values, p) = forward::symmetric_eigenvalues(&vectors, &of_a)?;
-                (Some(of_values), Some(forward::symmetric_eigenvectors(&values, &vectors, &p)?))
+                (
+                    Some(of_values),
+                    Some(forward::symmetric_eigenvectors(
+                        ("eigh", &size[..RANK - 2]),
+                        &values,
+                        &vectors,
+                        &p,
+                    )?),
+                )
             }
         };
         let vectors = dual(a.device(), vectors, of_vectors, size)?;
@@ -224,11 +249,14 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
         let (size, (value, tangent)) = (a.size().0, parts_of(&flat(a)?)?);
+        let (rows, under) = ([value.size()[0], value.size()[1]], unflat(&value, size)?);
         let (values, of_values) = match tangent {
-            None => (D::eigh_values::<3, 2>(value.view())?, None),
+            None => (D::eigh_values::<RANK, V>(under.view())?.into_shape(rows)?, None),
             Some(of_a) => {
-                let Eigh { values, vectors } = D::eigh::<3, 2>(value.view())?;
-                (values, Some(forward::symmetric_eigenvalues(&vectors, &of_a)?.0))
+                let Eigh { values, vectors } =
+                    D::eigh::<RANK, V>(under.view()).map_err(|error| error.with_op("eigh_values"))?;
+                let vectors = vectors.into_shape(value.size())?;
+                (values.into_shape(rows)?, Some(forward::symmetric_eigenvalues(&vectors, &of_a)?.0))
             }
         };
         dual(a.device(), values, of_values, sizes(&size[..RANK - 2], &size[RANK - 1..]))

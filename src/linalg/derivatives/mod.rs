@@ -34,11 +34,22 @@ use std::ops::Range;
 /// Matrices of one leading axis.
 type Matrices<T, D> = Tensor<T, 3, D>;
 
+/// The operator that an error names, and the sizes of the leading axes of its operand.
+type Place<'a> = (&'static str, &'a [usize]);
+
 /// Matrices of any leading axes, as a copy with one.
 fn flat<T: Element, const RANK: usize, D: Device>(a: TensorView<'_, T, RANK, D>) -> Result<Matrices<T, D>> {
     let size = a.size().0;
     let (leading, last) = size.split_at(RANK - 2);
     a.to_shape([leading.iter().product(), last[0], last[1]])
+}
+
+/// The matrices under their own leading axes: an error of a function names their index.
+fn unflat<T: Element, const RANK: usize, D: Device>(
+    a: &Matrices<T, D>,
+    size: [usize; RANK],
+) -> Result<Tensor<T, RANK, D>> {
+    a.share_data().into_shape(size)
 }
 
 /// Both operands of equations with their leading axes broadcast, and the sizes of the solutions.
@@ -72,12 +83,6 @@ fn packed<T: Element, const K: usize, D: Device>(parts: [Tensor<T, 2, D>; K]) ->
     Tensor::concat(parts.each_ref().map(Tensor::view), Axis::<1>)
 }
 
-/// A result as a part of a packed tensor.
-fn row_of<T: Element, const N: usize, D: Device>(x: Tensor<T, N, D>) -> Result<Tensor<T, 2, D>> {
-    let size = x.size().0;
-    x.view().to_shape([size[0], size[1..].iter().product()])
-}
-
 /// A part of a packed tensor, under its sizes.
 fn part<T: Element, const N: usize, D: Device>(
     rows: &Tensor<T, 2, D>,
@@ -107,12 +112,40 @@ fn varying<T: Float, D: Device>(a: &Matrices<T, D>, triangle: Triangle) -> Resul
     }
 }
 
-/// `of / by`, and 0 where `by` is 0 and `wanted` is 0 too.
+/// The elements beside the diagonal; 0 on it.
+fn beside<T: Float, D: Device>(a: &Matrices<T, D>) -> Result<Matrices<T, D>> {
+    (a.tril(-1)?.lazy() + &a.triu(1)?).eval()
+}
+
+/// `|a_ij| + |a_ji|`.
+fn size_of_both<T: Float, D: Device>(a: &Matrices<T, D>) -> Result<Matrices<T, D>> {
+    (a.lazy().abs() + transposed(a)?.lazy().abs()).eval()
+}
+
+/// `(x_ij·s_j + s_i·y_ij) / (s_j² − s_i²)` for matrices with a diagonal of 0, as
+/// `((x + y)_ij / (s_j − s_i) + (x − y)_ij / (s_j + s_i)) / 2`: squares of `s` may overflow or be 0.
+/// `wanted` is 0 where singular vectors `i` and `j` are not used.
+fn by_gaps<T: Float, D: Device>(
+    place: Place<'_>,
+    s: &Tensor<T, 2, D>,
+    [x, y]: [&Matrices<T, D>; 2],
+    wanted: &Matrices<T, D>,
+) -> Result<Matrices<T, D>> {
+    let (right, down) = (s.insert_axis(Axis::<1>), s.insert_axis(Axis::<2>));
+    let equal = "singular values are equal, and a result depends on their vectors";
+    let (gap, sum) = ((right.lazy() - down).eval()?, (right.lazy() + down).eval()?);
+    let of_gap = quotient(place, equal, &(x.lazy() + y).eval()?, gap.view(), wanted)?;
+    let of_sum = quotient(place, equal, &(x.lazy() - y).eval()?, sum.view(), wanted)?;
+    (of_gap.lazy() + &of_sum).mul(T::constant(0.5)).eval()
+}
+
+/// `of / by`, and 0 where `by` and `wanted` are 0. A NaN in `wanted` is one in `of`, and passes.
 ///
 /// # Errors
-/// [`Error::Value`] where `by` alone is 0.
+/// [`Error::Value`] where `by` is 0 and `wanted` is not.
 fn quotient<T: Float, D: Device>(
-    (op, what): (&'static str, &'static str),
+    (op, leading): Place<'_>,
+    what: &'static str,
     of: &Matrices<T, D>,
     by: TensorView<'_, T, 3, D>,
     wanted: &Matrices<T, D>,
@@ -120,13 +153,21 @@ fn quotient<T: Float, D: Device>(
     let zero = T::constant(0.0);
     let by = by.broadcast_to(of.size())?;
     let is_zero = by.equal(zero)?;
-    let has_no_value = is_zero.logical_and(&wanted.not_equal(zero)?)?;
+    let has_no_value = is_zero.logical_and(&wanted.abs()?.greater(zero)?)?;
     if has_no_value.any(All)?.item()? {
         let [_, rows, columns] = of.size().0;
         let first = has_no_value.to_vec()?.iter().position(|&it| it).unwrap_or_default();
-        let [matrix, i, j] = [first / (rows * columns), first / columns % rows, first % columns];
-        let what = text(format_args!("matrix {matrix} of the batch has no derivative: {what} ({i}, {j})"));
+        let [mut number, i, j] = [first / (rows * columns), first / columns % rows, first % columns];
+        let mut index = leading.to_vec();
+        for axis in index.iter_mut().rev() {
+            (*axis, number) = (number % *axis, number / *axis);
+        }
+        let what = match &index[..] {
+            [] => text(format_args!("the matrix has no derivative: {what} ({i}, {j})")),
+            index => text(format_args!("matrix {index:?} has no derivative: {what} ({i}, {j})")),
+        };
         return Err(Error::Value { op, what });
     }
-    is_zero.select(zero, &(of.lazy() / by).eval()?)
+    let is_unused = is_zero.logical_and(&wanted.equal(zero)?)?;
+    is_unused.select(zero, &(of.lazy() / by).eval()?)
 }

@@ -1,7 +1,7 @@
 //! Linear algebra on tapes: one step for each operator.
 // Imports: `error`, `dim`, `element`, `tensor`, `ops`, `autograd`.
 
-use super::{backward, flat, flat_equations, packed, part, row_of, sizes};
+use super::{backward, flat, flat_equations, packed, part, sizes, unflat};
 use crate::autograd::{Differentiable, Tape};
 use crate::dim::Dim;
 use crate::element::Float;
@@ -26,12 +26,13 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank,
     {
+        let size = a.size().0;
         let x = a.device().custom(
             (&flat(a)?,),
-            |(a,)| D::inv::<3>(a.view()),
+            |(a,)| D::inv::<RANK>(unflat(a, size)?.view())?.into_shape(a.size()),
             |_, x, g| Ok((backward::inverse(x, g)?,)),
         )?;
-        x.into_shape(a.size())
+        x.into_shape(size)
     }
 
     fn solve<const RANK: usize, const N: usize>(
@@ -44,7 +45,10 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let (left, right, size) = flat_equations("solve", a, b)?;
         let x = a.device().custom(
             (&left, &right),
-            |(a, b)| D::solve::<3, 3>(a.view(), b.view()),
+            |(a, b)| {
+                let of_a = sizes(&size[..RANK - 2], &a.size().0[1..]);
+                D::solve::<RANK, N>(unflat(a, of_a)?.view(), unflat(b, size)?.view())?.into_shape(b.size())
+            },
             |(a, _), x, g| backward::solution(a, x, g),
         )?;
         x.into_shape(size)
@@ -61,7 +65,11 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let (left, right, size) = flat_equations("solve_triangular", a, b)?;
         let x = a.device().custom(
             (&left, &right),
-            |(a, b)| D::solve_triangular::<3, 3>(a.view(), b.view(), triangle),
+            |(a, b)| {
+                let of_a: [usize; RANK] = sizes(&size[..RANK - 2], &a.size().0[1..]);
+                let (a, flat_b) = (unflat(a, of_a)?, unflat(b, size)?);
+                D::solve_triangular::<RANK, N>(a.view(), flat_b.view(), triangle)?.into_shape(b.size())
+            },
             move |(a, _), x, g| backward::triangular_solution(a, triangle, x, g),
         )?;
         x.into_shape(size)
@@ -71,12 +79,13 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
     {
+        let size = a.size().0;
         let numbers = a.device().custom(
             (&flat(a)?,),
-            |(a,)| D::det::<3, 1>(a.view()),
-            |(a,), det, g| Ok((backward::ln_determinant("det", a, g.mul(det)?)?,)),
+            |(a,)| D::det::<RANK, M>(unflat(a, size)?.view())?.into_shape([a.size()[0]]),
+            move |(a,), det, g| Ok((backward::ln_determinant(("det", size), a, g.mul(det)?)?,)),
         )?;
-        numbers.into_shape(sizes(&a.size().0[..M], &[]))
+        numbers.into_shape(sizes(&size[..M], &[]))
     }
 
     fn slogdet<const RANK: usize, const M: usize>(
@@ -85,19 +94,20 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Numbers = Dim<M>>,
     {
-        let leading = &a.size().0[..M];
+        let size = a.size().0;
         let rows = a.device().custom(
             (&flat(a)?,),
             |(a,)| {
-                let found = D::slogdet::<3, 1>(a.view())?;
-                packed([row_of(found.sign)?, row_of(found.ln_abs)?])
+                let found = D::slogdet::<RANK, M>(unflat(a, size)?.view())?;
+                let count = a.size()[0];
+                packed([found.sign.into_shape([count, 1])?, found.ln_abs.into_shape([count, 1])?])
             },
-            |(a,), _, g| {
+            move |(a,), _, g| {
                 let of_ln = g.slice((.., 1))?.to_contiguous()?;
-                Ok((backward::ln_determinant("slogdet", a, of_ln)?,))
+                Ok((backward::ln_determinant(("slogdet", size), a, of_ln)?,))
             },
         )?;
-        let size = sizes(leading, &[]);
+        let size = sizes(&size[..M], &[]);
         Ok(Slogdet { sign: part(&rows, 0..1, size)?, ln_abs: part(&rows, 1..2, size)? })
     }
 
@@ -105,12 +115,13 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank,
     {
+        let size = a.size().0;
         let lower = a.device().custom(
             (&flat(a)?,),
-            |(a,)| D::cholesky::<3>(a.view()),
+            |(a,)| D::cholesky::<RANK>(unflat(a, size)?.view())?.into_shape(a.size()),
             |_, lower, g| Ok((backward::cholesky(lower, g)?,)),
         )?;
-        lower.into_shape(a.size())
+        lower.into_shape(size)
     }
 
     fn qr<const RANK: usize>(a: TensorView<'_, T, RANK, Self>, factors: Factors) -> Result<Qr<T, RANK, Self>>
@@ -126,8 +137,8 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let rows = a.device().custom(
             (&matrices,),
             |(a,)| {
-                let found = D::qr::<3>(a.view(), Factors::Thin)?;
-                packed([row_of(found.q)?, row_of(found.r)?])
+                let found = D::qr::<RANK>(unflat(a, size)?.view(), Factors::Thin)?;
+                packed([found.q.into_shape([count, m * k])?, found.r.into_shape([count, k * n])?])
             },
             move |(a,), rows, g| {
                 let both = |rows: &Tensor<T, 2, D>| -> Result<[Tensor<T, 3, D>; 2]> {
@@ -157,8 +168,12 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let rows = a.device().custom(
             (&matrices,),
             |(a,)| {
-                let found = D::svd::<3, 2>(a.view(), Factors::Thin)?;
-                packed([row_of(found.u)?, found.s, row_of(found.vh)?])
+                let found = D::svd::<RANK, V>(unflat(a, size)?.view(), Factors::Thin)?;
+                packed([
+                    found.u.into_shape([count, m * k])?,
+                    found.s.into_shape([count, k])?,
+                    found.vh.into_shape([count, k * n])?,
+                ])
             },
             move |_, rows, g| {
                 let each = |rows: &Tensor<T, 2, D>| -> Result<_> {
@@ -167,7 +182,7 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
                     Ok((u, s, part::<T, 3, D>(rows, ends[1]..ends[2], [count, k, n])?))
                 };
                 let (u, s, vh) = each(rows)?;
-                Ok((backward::singular((&u, &s, &vh), each(g)?)?,))
+                Ok((backward::singular(("svd", &size[..RANK - 2]), (&u, &s, &vh), each(g)?)?,))
             },
         )?;
         let u = part(&rows, 0..ends[0], sizes(leading, &[m, k]))?;
@@ -181,7 +196,7 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
-        Ok(Self::svd::<RANK, V>(a, Factors::Thin)?.s)
+        Ok(Self::svd::<RANK, V>(a, Factors::Thin).map_err(|error| error.with_op("svd_values"))?.s)
     }
 
     fn eigh<const RANK: usize, const V: usize>(
@@ -195,8 +210,8 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
         let rows = a.device().custom(
             (&matrices,),
             |(a,)| {
-                let found = D::eigh::<3, 2>(a.view())?;
-                packed([found.values, row_of(found.vectors)?])
+                let found = D::eigh::<RANK, V>(unflat(a, size)?.view())?;
+                packed([found.values.into_shape([count, n])?, found.vectors.into_shape([count, n * n])?])
             },
             move |_, rows, g| {
                 let both = |rows: &Tensor<T, 2, D>| -> Result<_> {
@@ -204,7 +219,7 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
                     Ok((values, part::<T, 3, D>(rows, n..n + n * n, [count, n, n])?))
                 };
                 let (values, vectors) = both(rows)?;
-                Ok((backward::symmetric_eigen(&values, &vectors, both(g)?)?,))
+                Ok((backward::symmetric_eigen(("eigh", &size[..RANK - 2]), &values, &vectors, both(g)?)?,))
             },
         )?;
         let values = part(&rows, 0..n, sizes(leading, &[n]))?;
@@ -217,6 +232,6 @@ impl<T: MatrixElement + Float + Differentiable, D: MatrixDevice<T>> MatrixDevice
     where
         Dim<RANK>: MatrixRank<Vectors = Dim<V>>,
     {
-        Ok(Self::eigh::<RANK, V>(a)?.values)
+        Ok(Self::eigh::<RANK, V>(a).map_err(|error| error.with_op("eigh_values"))?.values)
     }
 }
