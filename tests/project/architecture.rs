@@ -74,6 +74,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/autograd/scatter.rs", "calls scatters and their derivatives"),
     ("src/autograd/sums.rs", "sums elements of 16 bits"),
     ("src/autograd/tape.rs", "makes tensors of memory of the inner device"),
+    ("src/autograd/temporary.rs", "copies an operand on the inner device"),
     ("src/dynamic/gradients.rs", "makes tensors of memory whose device is known at run time"),
     ("src/device/cpu/cursor.rs", "reads and writes elements at addresses"),
     ("src/device/cpu/elementwise/equidistant.rs", "runs kernels over addresses"),
