@@ -8,6 +8,7 @@ use super::facts::{Facts, Identity, Ids};
 use super::inner::Inner;
 pub(super) use super::kernels::{Vjp, VjpOf};
 use super::overlap::{covers_block, is_injective, without_overlap};
+use super::parts::Gradient;
 use super::small_vec::SmallVec;
 use super::step::{Before, BlockView, Step, StepInput, StepOutput};
 use super::temporary::FreeBlocks;
@@ -18,6 +19,7 @@ use crate::dtype::DType;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result, text};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ static ZERO_STRIDES: [isize; 64] = [0; 64];
 /// The gradients of the blocks of a tape during a backward pass.
 pub struct Backward {
     pub(super) inner: Arc<dyn Inner>,
-    gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
+    gradients: HashMap<u64, Gradient, BuildHasherDefault<Identity>>,
     zero: Memory,
     free: FreeBlocks,
     /// The blocks whose gradients are freed after the present step.
@@ -93,15 +95,15 @@ impl Backward {
 
     /// The gradient of an operand, if any contribution has reached its block.
     pub(super) fn gradient<'s>(&self, view: &'s BlockView) -> Option<OperandRef<'s>> {
-        self.gradients.get(&view.id).map(|memory| view.slot(memory))
+        self.gradients.get(&view.id).map(|gradient| view.slot(&gradient.memory))
     }
 
     /// Another handle on the gradient of a block.
     pub(super) fn memory_of(&self, id: u64) -> Option<Memory> {
-        self.gradients.get(&id).map(Memory::share)
+        self.gradients.get(&id).map(|gradient| gradient.memory.share())
     }
 
-    pub(super) fn into_gradients(self) -> HashMap<u64, Memory, BuildHasherDefault<Identity>> {
+    pub(super) fn into_gradients(self) -> HashMap<u64, Gradient, BuildHasherDefault<Identity>> {
         self.gradients
     }
 
@@ -119,21 +121,34 @@ impl Backward {
         Ok(positions)
     }
 
-    /// Makes the gradient of a block, if no contribution has reached it.
+    /// Makes the gradient of a block, if no contribution has reached it. The caller adds to any part of it.
     pub(super) fn ensure_gradient(&mut self, view: &BlockView) -> Result<()> {
-        if !self.gradients.contains_key(&view.id) {
-            let memory = self.inner.fresh(view.nbytes, Init::Zeroed)?;
-            self.insert(view, memory)?;
-        }
+        self.ensure_zeros(view)?.set_written();
         Ok(())
+    }
+
+    /// As [`ensure_gradient`](Backward::ensure_gradient), for a caller that claims the part it writes.
+    fn ensure_zeros(&mut self, view: &BlockView) -> Result<&mut Gradient> {
+        self.reserve()?;
+        Ok(match self.gradients.entry(view.id) {
+            Entry::Occupied(gradient) => gradient.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(Gradient::of_zeros(self.inner.fresh(view.nbytes, Init::Zeroed)?))
+            }
+        })
     }
 
     /// The gradient of a block that has none.
     pub(super) fn insert(&mut self, view: &BlockView, memory: Memory) -> Result<()> {
-        let no_room = |_| Error::OutOfMemory { op: "backward", nbytes: size_of::<(u64, Memory)>() };
-        self.gradients.try_reserve(1).map_err(no_room)?;
-        self.gradients.insert(view.id, memory);
+        self.reserve()?;
+        self.gradients.insert(view.id, Gradient::new(memory));
         Ok(())
+    }
+
+    /// Makes room for one more gradient.
+    fn reserve(&mut self) -> Result<()> {
+        let no_room = |_| Error::OutOfMemory { op: "backward", nbytes: size_of::<(u64, Gradient)>() };
+        self.gradients.try_reserve(1).map_err(no_room)
     }
 
     /// Runs the backward functions of the steps, the last step first. The gradient of a block is freed after
@@ -145,6 +160,10 @@ impl Backward {
                 continue;
             }
             step.check_versions()?;
+            for output in step.outputs.iter().filter(|output| output.before != Before::Nothing) {
+                // The step may read the gradient of a part of a block while it writes that of another.
+                self.gradients.entry(output.view.id).and_modify(Gradient::set_written);
+            }
             let is_freed =
                 |output: &&StepOutput| output.before == Before::Nothing && !kept.contains(&output.view.id);
             self.freed = step.outputs.iter().filter(is_freed).map(|output| output.view.id).collect();
@@ -153,8 +172,8 @@ impl Backward {
                 self.pass_on()?;
             }
             for id in std::mem::take(&mut self.freed).iter() {
-                if let Some(memory) = self.gradients.remove(id) {
-                    self.free.keep(memory);
+                if let Some(gradient) = self.gradients.remove(id) {
+                    self.free.keep(gradient.memory);
                 }
             }
             for output in step.outputs.iter().filter(|output| output.before == Before::Replaced) {
@@ -185,10 +204,16 @@ impl Backward {
     }
 
     /// Memory for one contribution to the gradient of an operand: the gradient itself if this is the first
-    /// one and covers the block.
+    /// one to any of its elements.
     pub(super) fn place(&mut self, view: &BlockView, sizes: &[usize]) -> Result<Place> {
         if !self.gradients.contains_key(&view.id) && covers_block(view, sizes) {
             return Ok(Place::Gradient(self.fresh(view.nbytes)?));
+        }
+        if (0..sizes.len()).all(|axis| sizes[axis] == 1 || view.stride[axis] != 0) {
+            let gradient = self.ensure_zeros(view)?;
+            if gradient.claim(view, sizes)? {
+                return Ok(Place::Part(gradient.memory.share()));
+            }
         }
         Ok(Place::Temporary(Temporary::on(sizes, view.element, |nbytes| self.fresh(nbytes))?))
     }
@@ -197,6 +222,7 @@ impl Backward {
     pub(super) fn accept(&mut self, view: &BlockView, sizes: &[usize], place: Place) -> Result<()> {
         match place {
             Place::Gradient(memory) if !self.gradients.contains_key(&view.id) => self.insert(view, memory),
+            Place::Part(_) => Ok(()),
             place => {
                 self.add_values(view, sizes, place.slot(view))?;
                 self.free.keep(place.into_memory());
@@ -270,9 +296,14 @@ impl Backward {
                 // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
                 return self.add(view, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
             }
-            self.ensure_gradient(view)?;
         }
+        let is_first = self.ensure_zeros(view)?.claim(view, sizes)?;
         let Some(base) = self.gradient(view) else { return Ok(()) };
+        if is_first {
+            // SAFETY: (1) values of these sizes; (2) the operand addresses each element once; (3) the pass owns
+            // its gradients.
+            return unsafe { self.inner.copy(sizes, base, from) };
+        }
         if is_injective(&view.stride, sizes, (0..sizes.len()).collect()) {
             // SAFETY: (1) the gradient has the layout of the block; (2) its elements do not overlap; (3) the
             // sum is in place; (4) the pass owns its gradients.
@@ -322,7 +353,7 @@ impl Backward {
             return false;
         }
         let is_all = |id: &u64| {
-            self.gradients.get(id).is_some_and(|memory| {
+            self.gradients.get(id).is_some_and(|Gradient { memory, .. }| {
                 memory.nbytes() == view.nbytes && memory.address().wrapping_add(view.offset) == from.address
             })
         };
@@ -340,7 +371,7 @@ impl Backward {
     /// Makes the gradient of a block that of an operand, or adds it to the gradient that the operand has.
     fn pass_on(&mut self) -> Result<()> {
         let Some(Passed { from, to, sizes }) = self.passed.take() else { return Ok(()) };
-        let Some(memory) = self.gradients.remove(&from) else { return Ok(()) };
+        let Some(Gradient { memory, .. }) = self.gradients.remove(&from) else { return Ok(()) };
         // The backward function of a custom operator may have kept a handle.
         if !self.gradients.contains_key(&to.id) && memory.handles() == 1 {
             return self.insert(&to, memory);

@@ -1,6 +1,7 @@
 //! The kernels of the backward pass of a program, with its type erased.
 // Imports: `error`, `kernel`, `device`.
 
+use super::fused::{self, VjpOfAll};
 use super::vjp::{MASKED, Variable, VjpMap};
 use crate::device::{Device, Inputs, OperandRef};
 use crate::error::{Error, Result};
@@ -23,6 +24,10 @@ pub(super) trait Vjp: Send + Sync {
         to: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()>;
+    /// Whether one kernel computes the gradients of all loads.
+    fn has_all(&self) -> bool;
+    /// Runs that kernel; see [`VjpOfAll`].
+    fn run_all(&self, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>) -> Result<()>;
 }
 
 /// A program, its device, and the way in which the device runs it.
@@ -36,6 +41,7 @@ impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
     /// One kernel for all variables: for complex elements, which need run-time directions, and for many
     /// loads, of which each would need a kernel.
     const HAS_MASK: bool = !Self::IS_SUM && (P::COMPLEX || P::LOADS > MAX_OWN_KERNELS && !Self::IS_ONE_SLOPE);
+    const HAS_ALL: bool = !Self::IS_SUM && !Self::IS_ONE_SLOPE && fused::exists::<P>();
 }
 
 impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
@@ -85,5 +91,22 @@ impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
             return run!(0);
         }
         Ok(())
+    }
+    fn has_all(&self) -> bool {
+        Self::HAS_ALL
+    }
+    fn run_all(&self, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>) -> Result<()> {
+        if const { Self::HAS_ALL } {
+            let program = VjpOfAll(self.0);
+            // SAFETY: (1) the operands of the program, at its sizes, and its gradient; (2) and (3) the outputs
+            // are different new memory for the elements of the loads; (4) the pass owns it.
+            return unsafe {
+                match BY_NAME {
+                    true => self.1.map_by_name(&program, sizes, to, inputs),
+                    false => self.1.map_apart(&program, sizes, 0, to, inputs),
+                }
+            };
+        }
+        Err(Error::Value { op: "backward", what: "the operands need several kernels".into() })
     }
 }

@@ -160,6 +160,11 @@ fn map_backward(
         });
     }
     let variables = variables(reads, 0..reads.len(), step, facts);
+    if let Some(views) = views_of_all(step, facts, reads, &variables)
+        && b.vjp_of_all(program, facts, sizes, &slots, &views)?
+    {
+        return Ok(());
+    }
     let mut done = 0u64;
     for (position, &(operand, mask)) in variables.iter().enumerate() {
         let Some(view) = &step.inputs[operand].view else { continue };
@@ -179,6 +184,20 @@ fn map_backward(
         done |= equal << position;
     }
     Ok(())
+}
+
+/// The operands of all loads, if each is a variable of its own and no two gradients are equal.
+fn views_of_all<'s>(
+    step: &'s Step,
+    facts: &Facts,
+    reads: &[u8],
+    variables: &[(usize, u64)],
+) -> Option<Vec<&'s BlockView>> {
+    let is_unequal = |first: usize| equal_variables(step, facts, &variables[first..]) == 1;
+    if reads.len() < 2 || variables.len() < reads.len() || !(0..reads.len()).all(is_unequal) {
+        return None;
+    }
+    reads.iter().map(|&operand| step.inputs[operand as usize].view.as_ref()).collect()
 }
 
 /// The variables whose gradients are equal to that of the first one, which is among them, as bits: operands

@@ -52,7 +52,7 @@
 // | the tape as a device: a function for each mechanism | `device.rs` |
 // | the recording: blocks, steps, operands that are saved | `state.rs`, `blocks.rs`, `step.rs` |
 // | facts about a program that decide what is saved | `facts.rs` |
-// | the backward pass: buffers, sums of contributions | `backward.rs`, `overlap.rs` |
+// | the backward pass: buffers, sums of contributions | `backward.rs`, `parts.rs`, `overlap.rs` |
 // | the inner device without its type | `inner.rs`, `real_view.rs` |
 // | recording; the backward functions of `map` and `reduce` | `record.rs`, `map.rs`, `reduce.rs` |
 // | those of row constants, `contract`, `scan` | `rows.rs`, `contract.rs`, `scan.rs` |
@@ -89,6 +89,7 @@ mod device;
 mod facts;
 mod forward;
 mod functions;
+mod fused;
 mod inner;
 mod kernels;
 mod map;
@@ -96,6 +97,7 @@ mod moves;
 mod name;
 mod overlap;
 mod parameters;
+mod parts;
 mod real_view;
 mod record;
 mod recurrence;

@@ -5,6 +5,7 @@
 use super::backward::Backward;
 use super::facts::Identity;
 use super::inner::inner_of;
+use super::parts::Gradient;
 use super::state::{BlockView, TapeBlock, TapeState};
 use super::{Differentiable, Var};
 use crate::allocation::Allocation;
@@ -377,7 +378,7 @@ fn constant_memory_of<D: Device>(device: &D, shared: &Arc<TapeState>, memory: Me
 
 /// The gradients of one backward pass.
 pub struct Gradients<D: Device = Cpu> {
-    gradients: HashMap<u64, Memory, BuildHasherDefault<Identity>>,
+    gradients: HashMap<u64, Gradient, BuildHasherDefault<Identity>>,
     pub(super) device: D,
     /// The number of the tape.
     tape: u64,
@@ -420,7 +421,7 @@ impl<D: Device> Gradients<D> {
             let left = text(format_args!("Tape({:?}, number {})", self.device, self.tape));
             return Err(Error::Device { op: "of", left, right: text(format_args!("{tape:?}")) });
         }
-        Ok(self.gradients.get(&block.id()).map(Memory::share))
+        Ok(self.gradients.get(&block.id()).map(|gradient| gradient.memory.share()))
     }
 }
 

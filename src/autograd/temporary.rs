@@ -75,6 +75,8 @@ impl Temporary {
 pub(super) enum Place {
     /// The memory of a gradient that does not exist yet.
     Gradient(Memory),
+    /// The memory of a gradient in which the elements of the operand are still 0.
+    Part(Memory),
     /// Memory of its own.
     Temporary(Temporary),
 }
@@ -83,14 +85,14 @@ impl Place {
     /// The memory as an operand.
     pub(super) fn slot<'s>(&'s self, view: &'s BlockView) -> OperandRef<'s> {
         match self {
-            Place::Gradient(memory) => view.slot(memory),
+            Place::Gradient(memory) | Place::Part(memory) => view.slot(memory),
             Place::Temporary(buffer) => buffer.slot(),
         }
     }
 
     pub(super) fn into_memory(self) -> Memory {
         match self {
-            Place::Gradient(memory) => memory,
+            Place::Gradient(memory) | Place::Part(memory) => memory,
             Place::Temporary(buffer) => buffer.memory,
         }
     }

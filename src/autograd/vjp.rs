@@ -45,7 +45,7 @@ fn variant_of(program: u64, k: usize) -> u64 {
 
 /// Runs a program with tangents. The loads of the variable have the tangent 1, and each store adds the
 /// product of the tangent and the next gradient, which is loaded there.
-struct Tangents<'a, L: Lanes, IO, const K: usize> {
+pub(super) struct Tangents<'a, L: Lanes, IO, const K: usize> {
     io: &'a mut IO,
     variable: Variable,
     next: usize,
@@ -54,8 +54,12 @@ struct Tangents<'a, L: Lanes, IO, const K: usize> {
 
 impl<'a, L: Lanes, IO: Io<L>, const K: usize> Tangents<'a, L, IO, K> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    fn new(io: &'a mut IO, variable: Variable) -> Self {
+    pub(super) fn new(io: &'a mut IO, variable: Variable) -> Self {
         Tangents { io, variable, next: 0, sum: RealSum::new() }
+    }
+    #[cfg_attr(not(rankform_unoptimized), inline(always))]
+    pub(super) fn into_sum(self) -> RealSum<L> {
+        self.sum
     }
 }
 
@@ -92,14 +96,15 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
 }
 
 /// Finds whether all loads that can have gradients have one element type. The compiler evaluates it.
-struct LoadTypes {
+#[derive(Clone, Copy)]
+pub(super) struct LoadTypes {
     first: Option<DType>,
     is_one: bool,
 }
 
 impl LoadTypes {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         LoadTypes { first: None, is_one: true }
     }
 }
@@ -127,7 +132,7 @@ impl Io<CollectParams> for LoadTypes {
 }
 
 /// Visits the loads of a program without computing, and stores a sum in the element type of load `k`.
-struct StoreAsLoad<'a, L: Lanes, IO> {
+pub(super) struct StoreAsLoad<'a, L: Lanes, IO> {
     io: &'a mut IO,
     variable: Variable,
     k: usize,
@@ -141,7 +146,13 @@ struct StoreAsLoad<'a, L: Lanes, IO> {
 
 impl<'a, L: Lanes, IO> StoreAsLoad<'a, L, IO> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    fn new(io: &'a mut IO, variable: Variable, k: usize, sum: RealSum<L>, types: LoadTypes) -> Self {
+    pub(super) fn new(
+        io: &'a mut IO,
+        variable: Variable,
+        k: usize,
+        sum: RealSum<L>,
+        types: LoadTypes,
+    ) -> Self {
         let is_one_type = types.is_one;
         StoreAsLoad { io, variable, k, next: 0, sum, is_one_type, is_stored: false }
     }
@@ -186,7 +197,7 @@ pub(super) const fn loads_result<P: Program>() -> bool {
 
 /// Runs a program with derivatives, by its result if that is [loaded](loads_result).
 #[cfg_attr(not(rankform_unoptimized), inline(always))]
-fn run_dual<P: Program, L: Lanes>(program: &P, io: &mut impl Io<Dual<L>>) {
+pub(super) fn run_dual<P: Program, L: Lanes>(program: &P, io: &mut impl Io<Dual<L>>) {
     if const { loads_result::<P>() } { program.run_dual::<L>(io) } else { program.run::<Dual<L>>(io) }
 }
 

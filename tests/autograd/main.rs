@@ -26,6 +26,7 @@ mod alloc;
 mod branches;
 mod check;
 mod complex;
+mod contributions;
 mod counted;
 mod devices;
 mod elements;

@@ -1,0 +1,161 @@
+//! Contributions to gradients: to parts of a block, and to all operands of a program at once.
+
+use rankform::autograd::{Tape, Var, grad};
+use rankform::f16;
+use rankform::ops::Square;
+use rankform::prelude::*;
+
+/// Numbers without a pattern.
+struct Random(u64);
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// A range of `n` that is not empty, with a step.
+fn range(random: &mut Random, n: usize) -> (usize, usize, isize) {
+    let start = random.below(n);
+    let end = start + 1 + random.below(n - start);
+    (start, end, [1, 1, 2, -1][random.below(4)])
+}
+
+#[test]
+fn gradients_of_slices_add_up() -> Result<()> {
+    let mut random = Random(7);
+    let size = dim![4, 6];
+    for _ in 0..200 {
+        let values = (0..24).map(|_| random.below(9) as f64 - 4.0).collect();
+        let x = Tensor::from_vec(values, size)?;
+        let slices: Vec<_> =
+            (0..1 + random.below(6)).map(|_| (range(&mut random, 4), range(&mut random, 6))).collect();
+        let sees_all = random.below(4) == 0;
+        let gradient = grad(&x, |x, _| {
+            let mut sum = if sees_all { x.lazy().square().sum(All)? } else { (x.lazy() * 0.0).sum(All)? };
+            for (k, &((top, bottom, down), (left, right, along))) in slices.iter().enumerate() {
+                let part = x.slice((top..bottom, left..right))?;
+                let part = part.slice(((..).step(down), (..).step(along)))?;
+                // A sum, a product with itself, a copy, and the values alone.
+                sum = sum
+                    + match k % 4 {
+                        0 => part.sum(All)?,
+                        1 => (part.lazy() * &part).sum(All)?,
+                        2 => (part.copy()?.lazy() * 3.0).sum(All)?,
+                        _ => (part.lazy() * &part.transposed().transposed()).sum(All)?,
+                    };
+            }
+            Ok(sum)
+        })?;
+        let mut expected = [[0.0; 6]; 4];
+        for (row, values) in expected.iter_mut().enumerate() {
+            for (column, slope) in values.iter_mut().enumerate() {
+                let value = x.get([row, column]).unwrap();
+                *slope = if sees_all { 2.0 * value } else { 0.0 };
+                for (k, &(rows, columns)) in slices.iter().enumerate() {
+                    let holds = |(start, end, step): (usize, usize, isize), at: usize| {
+                        let first = if step < 0 { end - 1 } else { start };
+                        (start..end).contains(&at) && at.abs_diff(first) % step.unsigned_abs() == 0
+                    };
+                    if holds(rows, row) && holds(columns, column) {
+                        *slope += [1.0, 2.0 * value, 3.0, 2.0 * value][k % 4];
+                    }
+                }
+            }
+        }
+        assert_eq!(gradient, Tensor::from(expected), "{slices:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_gradient_of_parts_follows_updates_in_place() -> Result<()> {
+    let x = Tensor::from([1.0, 2.0, 3.0, 4.0]);
+    let gradient = grad(&x, |x, tape| {
+        let mut y = x.copy()?;
+        y.view_mut()?.slice((..2,))?.map_in_place(Square)?;
+        let first = (y.slice((..2,))?.lazy() * 1.0).sum(All)?; // 2 x
+        y.view_mut()?.assign(&tape.constant(&Tensor::from([1.0; 4]))?)?;
+        let second = (y.slice((2..,))?.lazy() * 5.0).sum(All)?; // constants
+        Ok(first + second)
+    })?;
+    assert_eq!(gradient.to_vec()?, [2.0, 4.0, 0.0, 0.0]);
+    Ok(())
+}
+
+elementwise! {
+    /// A maximum gives half of its gradient to each operand at a tie.
+    fn bend(x, y) { x.max(y) * x }
+    fn blend(f, c, g) { f.sigmoid() * c + (1.0 - f.sigmoid()) * g.tanh() }
+    fn cell(f, c, i, g) { f.sigmoid() * c + i.sigmoid() * g.tanh() }
+}
+
+/// Checks that the gradients by all operands of a function have the bits of those by one operand, the others
+/// being constants.
+macro_rules! check_bits {
+    ($size:expr, |$($x:ident),*| $y:expr) => {{
+        let operands = [$(stringify!($x)),*].map(|name| operand($size, name.as_bytes()[0]));
+        let gradients = |is_variable: &dyn Fn(usize) -> bool| {
+            let tape = Tape::new(&Cpu);
+            let mut rest = operands.iter().enumerate();
+            $(
+                let (k, $x) = rest.next().unwrap();
+                let $x = if is_variable(k) { tape.watch($x)? } else { tape.constant($x)? };
+            )*
+            let y = $y;
+            let weight = tape.constant(&operand(y.size().0, b'w'))?;
+            let gradients = tape.backward(&(y.lazy() * &weight).sum(All)?)?;
+            let all = [$(gradients.of(&$x)?.to_vec()?),*];
+            Ok::<_, rankform::Error>(all.map(|x| x.into_iter().map(f32::to_bits).collect::<Vec<_>>()))
+        };
+        let at_once = gradients(&|_| true)?;
+        for k in 0..operands.len() {
+            assert_eq!(at_once[k], gradients(&|other| other == k)?[k], "{}, operand {k}", stringify!($y));
+        }
+    }};
+}
+
+/// Some columns of a matrix.
+fn columns(x: &Var<f32, 2>, from: usize, count: usize) -> Result<TensorView<'_, f32, 2, Tape>> {
+    x.slice((.., from..from + count))
+}
+
+fn operand(size: [usize; 2], seed: u8) -> Tensor<f32, 2> {
+    let mut random = Random(seed.into());
+    let values = (0..size[0] * size[1]).map(|_| (random.below(4001) as f32 - 2000.0) / 500.0).collect();
+    Tensor::from_vec(values, size).unwrap()
+}
+
+#[test]
+fn gradients_of_all_operands_have_the_bits_of_each_alone() -> Result<()> {
+    // The longest rows are several blocks of the loop that buffers its outputs.
+    for size in [[1, 2], [3, 5], [16, 32], [7, 301], [33, 2080]] {
+        check_bits!(size, |a, b| apply(bend, (&a, &b))?);
+        check_bits!(size, |f, c, g| apply(blend, (&f, &c, &g))?);
+        check_bits!(size, |f, c, i, g| apply(cell, (&f, &c, &i, &g))?);
+        check_bits!(size, |a, b| apply(bend, (&a, &b.transposed().copy()?.transposed()))?);
+        check_bits!(size, |a, b| apply(bend, (&apply(bend, (&a, &b))?, &b))?);
+        check_bits!(size, |f, c, g| {
+            let half = size[1] / 2;
+            let y = apply(blend, (columns(&f, 0, half)?, columns(&f, half, half)?, columns(&c, 0, half)?))?;
+            apply(bend, (&y, columns(&g, half, half)?))?
+        });
+        check_bits!(size, |a, b| apply(bend, (&a, b.slice((..1, ..))?.broadcast_to(size)?))?);
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_of_all_operands_of_other_elements() -> Result<()> {
+    let (f, c, g) = (Tensor::from([0.5, -1.0]), Tensor::from([2.0, 3.0]), Tensor::from([1.0, 0.0]));
+    let expected = grad((&f, &c, &g), |(f, c, g), _| apply(blend, (f, c, g))?.sum(All))?;
+    let (f, c, g) = (f.cast::<f16>()?, c.cast::<f16>()?, g.cast::<f16>()?);
+    let found = grad((&f, &c, &g), |(f, c, g), _| apply(blend, (f, c, g))?.cast::<f64>()?.sum(All))?;
+    let found = [found.0, found.1, found.2].map(|x| x.cast::<f64>().unwrap().to_vec().unwrap());
+    for (found, expected) in found.iter().zip([expected.0, expected.1, expected.2]) {
+        for (found, expected) in found.iter().zip(expected.to_vec()?) {
+            assert!((found - expected).abs() < 1e-3, "{found} for {expected}");
+        }
+    }
+    Ok(())
+}
