@@ -1,27 +1,20 @@
 //! The gradients of all operands of a program in one kernel, which computes what they share once.
-// Imports: `error`, `dtype`, `scalar`, `element`, `kernel`, `device`.
+// Imports: `dtype`, `scalar`, `element`, `kernel`.
 
-use super::backward::{Backward, Vjp, distinct};
-use super::facts::Facts;
-use super::small_vec::SmallVec;
-use super::step::BlockView;
-use super::temporary::Place;
 use super::vjp::{LoadTypes, StoreAsLoad, Tangents, Variable, loads_result, run_dual};
-use crate::device::{Inputs, OperandRef};
 use crate::dtype::DType;
 use crate::element::{Compute, Element};
-use crate::error::Result;
 use crate::kernel::{Io, Program, Row};
 use crate::scalar::{CollectParams, Lane, Lanes, Prim};
 
-/// The most operands.
-pub(super) const MAX_OPERANDS: usize = 4;
+/// The most loads of a program.
+pub(super) const MAX_VARIABLES: usize = 4;
 /// The most loads: those of the program, its result, and the gradient.
-const MAX_LOADS: usize = MAX_OPERANDS + 2;
+const MAX_LOADS: usize = MAX_VARIABLES + 2;
 
 /// Whether [`VjpOfAll`] exists for a program.
 pub(super) const fn exists<P: Program>() -> bool {
-    P::LOADS >= 2 && P::LOADS <= MAX_OPERANDS && P::OUTPUTS == 1 && !P::BY_ROWS && !P::COMPLEX
+    P::LOADS >= 2 && P::LOADS <= MAX_VARIABLES && P::OUTPUTS == 1 && !P::BY_ROWS && !P::COMPLEX
 }
 
 /// The gradients of a program by all its loads, which are real numbers of one type, each an operand of its
@@ -116,48 +109,5 @@ impl<L: Lanes, IO: Io<L>> Io<L> for Loaded<'_, L, IO> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
     fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<L, Compute<T>> {
         self.io.row_constant::<T>(value, loads)
-    }
-}
-
-impl Backward {
-    /// Adds the gradients of a program by all its loads. `slots` are the operands of the loads, then the
-    /// gradient of the output; `views` are the operands that receive the gradients. Returns `false`, and runs
-    /// nothing, if one kernel cannot compute them, or if one of them needs none.
-    pub(super) fn vjp_of_all(
-        &mut self,
-        program: &dyn Vjp,
-        facts: &Facts,
-        sizes: &[usize],
-        slots: &[OperandRef<'_>],
-        views: &[&BlockView],
-    ) -> Result<bool> {
-        let is_plain = |k: usize| {
-            let view = views[k];
-            let is_broadcast = (0..sizes.len()).any(|axis| sizes[axis] != 1 && view.stride[axis] == 0);
-            facts.loads[k] == view.dtype && !facts.is_identity(k, view.dtype) && !is_broadcast
-        };
-        let dtype = views[0].dtype;
-        if !program.has_all()
-            || !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
-            || views.iter().any(|view| view.dtype != dtype)
-            || !(0..views.len()).all(is_plain)
-        {
-            return Ok(false);
-        }
-        let mask = (1 << views.len()) - 1;
-        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
-        let mut places = [const { None::<Place> }; MAX_OPERANDS];
-        for (view, place) in views.iter().zip(&mut places) {
-            *place = Some(self.place(view, sizes)?);
-        }
-        let outputs: SmallVec<OperandRef<'_>> =
-            views.iter().zip(&places).filter_map(|(view, place)| Some(place.as_ref()?.slot(view))).collect();
-        program.run_all(sizes, &outputs, Inputs { slots: &distinct, reads: &reads })?;
-        for (view, place) in views.iter().zip(places) {
-            if let Some(place) = place {
-                self.accept(view, sizes, place)?;
-            }
-        }
-        Ok(true)
     }
 }

@@ -1,8 +1,9 @@
 //! The recording and the backward function of maps, for programs of any type.
 // Imports: `error`, `dtype`, `device`.
 
-use super::backward::{Backward, Target, Temporary, Vjp, saved_slots, variables};
+use super::backward::{Backward, Place, Target, Temporary, Vjp, distinct, saved_slots, variables};
 use super::facts::Facts;
+use super::fused::MAX_VARIABLES;
 use super::record::{FactsOfLoads, ensure_as_stated, ensure_room, flow_of};
 use super::rows::{RowConstants, rows_backward};
 use super::small_vec::SmallVec;
@@ -184,6 +185,49 @@ fn map_backward(
         done |= equal << position;
     }
     Ok(())
+}
+
+impl Backward {
+    /// Adds the gradients of a program by all its loads. `slots` are the operands of the loads, then the
+    /// gradient of the output; `views` are the operands that receive the gradients. Returns `false`, and runs
+    /// nothing, if one kernel cannot compute them, or if one of them needs none.
+    fn vjp_of_all(
+        &mut self,
+        program: &dyn Vjp,
+        facts: &Facts,
+        sizes: &[usize],
+        slots: &[OperandRef<'_>],
+        views: &[&BlockView],
+    ) -> Result<bool> {
+        let is_plain = |k: usize| {
+            let view = views[k];
+            let is_broadcast = (0..sizes.len()).any(|axis| sizes[axis] != 1 && view.stride[axis] == 0);
+            facts.loads[k] == view.dtype && !facts.is_identity(k, view.dtype) && !is_broadcast
+        };
+        let dtype = views[0].dtype;
+        if !program.has_all()
+            || !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+            || views.iter().any(|view| view.dtype != dtype)
+            || !(0..views.len()).all(is_plain)
+        {
+            return Ok(false);
+        }
+        let mask = (1 << views.len()) - 1;
+        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
+        let mut places = [const { None::<Place> }; MAX_VARIABLES];
+        for (view, place) in views.iter().zip(&mut places) {
+            *place = Some(self.place(view, sizes)?);
+        }
+        let outputs: SmallVec<OperandRef<'_>> =
+            views.iter().zip(&places).filter_map(|(view, place)| Some(place.as_ref()?.slot(view))).collect();
+        program.run_all(sizes, &outputs, Inputs { slots: &distinct, reads: &reads })?;
+        for (view, place) in views.iter().zip(places) {
+            if let Some(place) = place {
+                self.accept(view, sizes, place)?;
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// The operands of all loads, if each is a variable of its own and no two gradients are equal.
