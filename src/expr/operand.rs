@@ -413,10 +413,12 @@ impl<T: Element, const RANK: usize, D: Device> RightOperand<T, RANK, D> for Tens
 #[diagnostic::on_unimplemented(
     message = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`, found `{Self}`",
     label = "expected `&Tensor` or a view of element `{T}`, rank {RANK}, on `{D}`",
-    note = "pass a tensor by reference, `&x`, and a view by value; evaluate a lazy expression first, with \
-        `.eval()?`",
-    note = "beside a tensor on a tape: `tape.constant(&x)?`; another device: `.to(&device)?`; another \
-        element: `.cast::<{T}>()?`; indices are `i64` and masks `bool`",
+    note = "pass a tensor by reference, `&x`, and a view by value; unwrap a `Result` first, with `?`; evaluate \
+        a lazy expression first, with `.eval()?`",
+    note = "beside a tensor on a tape: `tape.constant(&x)?`; a tensor on a tape, for an operator without a \
+        gradient: `tape.value(&x)?`; another device: `.to(&device)?`; another element: `.cast::<{T}>()?`; \
+        indices are `i64` and masks `bool`",
+    note = "another rank: `.lift()` adds leading axes, `.insert_axis(Axis::<A>)` adds one at place A",
     note = "`matmul` has products of ranks 1·1, 2·1, 1·2, 2·2, R·2 and, batched, 3·3 and 4·4; `.lift()` \
         makes a matrix on the left a batch of one, which stretches; `einsum!` has all"
 )]

@@ -2,7 +2,7 @@
 // Imports: `error`, `dim`, `rank`, `element`, `device`, `tensor`, `expr`, `ops`.
 
 use super::transforms::{full, half, inverse_half};
-use super::{Fft, FourierReal};
+use super::{Fft, FourierElement, FourierReal};
 use crate::device::Cpu;
 use crate::dim::{Axis, Dim};
 use crate::element::{Number, bf16, f16};
@@ -51,57 +51,29 @@ impl Extent {
     label = "needs integers, floats or complex numbers"
 )]
 pub trait ConvolutionElement: Number {
-    /// Whether there are transforms of this element.
+    /// The convolution by spectra, for elements that have transforms.
     #[doc(hidden)]
-    const HAS_SPECTRUM: bool = false;
-    /// The full convolution of lines, cyclic with period `n`.
-    #[doc(hidden)]
-    fn cyclic(
-        op: &'static str,
-        x: TensorView<'_, Self, 2, Cpu>,
-        y: TensorView<'_, Self, 2, Cpu>,
-        n: usize,
-    ) -> Result<Tensor<Self, 2>> {
-        let _ = (x, y, n);
-        Err(Error::Unsupported { op, device: "a convolution by spectra" })
-    }
+    const CYCLIC: Option<Cyclic<Self>> = None;
 }
 
-macro_rules! without_spectrum {
-    ($($element:ty)*) => { $(impl ConvolutionElement for $element {})* };
-}
-without_spectrum! { i8 i16 i32 i64 u8 u16 u32 u64 usize f16 bf16 }
+/// The full convolution of lines, cyclic with the given period.
+type Cyclic<T> =
+    fn(&'static str, TensorView<'_, T, 2, Cpu>, TensorView<'_, T, 2, Cpu>, usize) -> Result<Tensor<T, 2>>;
 
-/// The product of spectra, for real and for complex elements.
-macro_rules! with_spectrum {
-    ($($real:ty)*) => { $(
-        impl ConvolutionElement for $real {
-            const HAS_SPECTRUM: bool = true;
-            fn cyclic(
-                op: &'static str,
-                x: TensorView<'_, Self, 2, Cpu>,
-                y: TensorView<'_, Self, 2, Cpu>,
-                n: usize,
-            ) -> Result<Tensor<Self, 2>> {
-                real_cyclic(op, x, y, n)
-            }
-        }
-        impl ConvolutionElement for Complex<$real> {
-            const HAS_SPECTRUM: bool = true;
-            fn cyclic(
-                op: &'static str,
-                x: TensorView<'_, Self, 2, Cpu>,
-                y: TensorView<'_, Self, 2, Cpu>,
-                n: usize,
-            ) -> Result<Tensor<Self, 2>> {
-                let options = Fft::new().length(n);
-                let product = full(op, x, 1, options, false)?.mul(&full(op, y, 1, options, false)?)?;
-                full(op, product.view(), 1, options, true)
-            }
+macro_rules! elements {
+    ($($element:ty $(= $cyclic:expr)?;)*) => { $(
+        impl ConvolutionElement for $element {
+            $(const CYCLIC: Option<Cyclic<Self>> = Some($cyclic);)?
         }
     )* };
 }
-with_spectrum! { f32 f64 }
+elements! {
+    i8; i16; i32; i64; u8; u16; u32; u64; usize; f16; bf16;
+    f32 = real_cyclic;
+    f64 = real_cyclic;
+    Complex<f32> = complex_cyclic;
+    Complex<f64> = complex_cyclic;
+}
 
 fn real_cyclic<T: FourierReal>(
     op: &'static str,
@@ -115,6 +87,20 @@ where
     let options = Fft::new().length(n);
     let product = half(op, x, 1, options)?.mul(&half(op, y, 1, options)?)?;
     inverse_half(op, product.view(), 1, options)
+}
+
+fn complex_cyclic<T: FourierReal>(
+    op: &'static str,
+    x: TensorView<'_, Complex<T>, 2, Cpu>,
+    y: TensorView<'_, Complex<T>, 2, Cpu>,
+    n: usize,
+) -> Result<Tensor<Complex<T>, 2>>
+where
+    Complex<T>: Number + FourierElement<Part = T>,
+{
+    let options = Fft::new().length(n);
+    let product = full(op, x, 1, options, false)?.mul(&full(op, y, 1, options, false)?)?;
+    full(op, product.view(), 1, options, true)
 }
 
 /// The smallest number from `n` up without a prime factor above 5.
@@ -195,8 +181,10 @@ where
     // A cyclic convolution of this period is right at the elements from `first` on: those that it adds to
     // others are before.
     let period = fast_length(if extent == Extent::Valid { n } else { n + m - 1 });
-    if T::HAS_SPECTRUM && !is_direct(count, n.min(m), period) {
-        let whole = T::cyclic(op, lines.view(), y.insert_axis(Axis::<0>), period)?;
+    if let Some(cyclic) = T::CYCLIC
+        && !is_direct(count, n.min(m), period)
+    {
+        let whole = cyclic(op, lines.view(), y.insert_axis(Axis::<0>), period)?;
         return whole.slice((.., first..first + count))?.to_shape(size);
     }
     // The shorter operand is the weights: of one line, or those of a channel for each line.

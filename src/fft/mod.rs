@@ -44,6 +44,7 @@ mod element;
 mod frequencies;
 mod lines;
 mod options;
+mod plans;
 mod several;
 mod short_time;
 mod transforms;

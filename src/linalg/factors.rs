@@ -37,8 +37,8 @@ where
     D::cholesky(a.into_view())
 }
 
-/// Triangular factors of each matrix, with its rows exchanged so that no element of the lower one exceeds 1
-/// (a complex one √2). A singular matrix has factors too.
+/// The LU factorization of each matrix, with partial pivoting: no element of the lower factor exceeds 1 (a
+/// complex one √2). A singular matrix has factors too.
 ///
 /// # Shapes
 /// `[.., m, n] → [.., m], [.., m, k], [.., k, n]`, `k = min(m, n)`.

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::expr::IntoView;
 use crate::tensor::Tensor;
 
-/// The determinant of each matrix: the product of the pivots of an elimination with row exchanges. It is 0 of
-/// a singular matrix, 1 of an empty one, and may overflow where [`slogdet`] does not.
+/// The determinant of each matrix: the product of the pivots of an LU factorization with partial pivoting. It
+/// is 0 of a singular matrix, 1 of an empty one, and may overflow where [`slogdet`] does not.
 ///
 /// # Shapes
 /// `[.., n, n] → [..]`.

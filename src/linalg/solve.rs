@@ -67,7 +67,7 @@ pub(super) fn joint_leading(op: &'static str, a: &[usize], b: &[usize]) -> Resul
     Ok(joint)
 }
 
-/// The solution `x` of `a · x = b`, by elimination with row exchanges.
+/// The solution `x` of `a · x = b`, by LU factorization with partial pivoting.
 ///
 /// # Shapes
 /// `[.., n, n]` with `[.., n] → [.., n]` (one axis less: vectors) or with `[.., n, k] → [.., n, k]`.

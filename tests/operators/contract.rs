@@ -3,15 +3,11 @@
 //! Floats may be off by the usual bound of a dot product: one unit, times the length, times the magnitudes'
 //! product.
 
+use crate::is_sampled;
 use crate::value::{Exact, Random, Value};
 use num_complex::Complex;
 use rankform::prelude::*;
 use rankform::{bf16, f16};
-
-/// Whether a case is run. Under MemorySanitizer, where a product takes fifty times as long, it is one of `n`.
-fn is_sampled(case: usize, n: usize) -> bool {
-    !cfg!(rankform_plain_stores) || case.is_multiple_of(n)
-}
 
 /// Complex numbers serve for all: whole and real ones have no imaginary part.
 fn number<T: Value>(x: T) -> Complex<f64> {
@@ -23,6 +19,17 @@ fn number<T: Value>(x: T) -> Complex<f64> {
     }
 }
 
+/// The value of an integer.
+fn integer<T: Value>(x: T) -> i128 {
+    if let Exact::Integer(x) = x.exact() { x } else { unreachable!() }
+}
+
+/// The rows of stacks of matrices, one after the other.
+fn rows<T: Element, N>(x: TensorView<T, 4>, of: impl Fn(T) -> N) -> Vec<Vec<N>> {
+    let [p, q, m, k] = x.size().0;
+    Dim([p, q, m]).indices().map(|[b, c, i]| (0..k).map(|l| of(x[[b, c, i, l]])).collect()).collect()
+}
+
 /// Checks one product of stacks of matrices, all of rank 4 with batches that stretch.
 fn check<T: Value>(found: &[T], left: TensorView<T, 4>, right: TensorView<T, 4>, what: &str) {
     let ([p, q, m, k], [r, s, _, n]) = (left.size().0, right.size().0);
@@ -30,23 +37,26 @@ fn check<T: Value>(found: &[T], left: TensorView<T, 4>, right: TensorView<T, 4>,
     let stretch = |a: usize, b: usize| if a == 1 { b } else { a };
     let size = [stretch(p, r), stretch(q, s), m, n];
     assert_eq!(found.len(), size.iter().product::<usize>(), "{what}");
-    for ([b, c, i, j], found) in Dim(size).indices().zip(found) {
-        let terms =
-            (0..k).map(|l| (left[[pick(p, b), pick(q, c), i, l]], right[[pick(r, b), pick(s, c), l, j]]));
-        if let Exact::Integer(found) = found.exact() {
-            let whole = |x: T| if let Exact::Integer(x) = x.exact() { x } else { unreachable!() };
-            let truth = terms.fold(0i128, |sum, (x, y)| sum.wrapping_add(whole(x).wrapping_mul(whole(y))));
-            assert_eq!(
-                found.wrapping_sub(truth) % (1 << (8 * size_of::<T>())),
-                0,
-                "{what} [{b}, {c}, {i}, {j}]"
-            );
-            continue;
+    let columns = right.permuted([0, 1, 3, 2]).unwrap();
+    let row = |[b, c, i, _]: [usize; 4]| (pick(p, b) * q + pick(q, c)) * m + i;
+    let column = |[b, c, _, j]: [usize; 4]| (pick(r, b) * s + pick(s, c)) * n + j;
+    if found.first().is_some_and(|x| matches!(x.exact(), Exact::Integer(_))) {
+        let (left, right) = (rows(left, integer), rows(columns, integer));
+        for (at, found) in Dim(size).indices().zip(found) {
+            let terms = left[row(at)].iter().zip(&right[column(at)]);
+            let truth = terms.fold(0i128, |sum, (x, y)| sum.wrapping_add(x.wrapping_mul(*y)));
+            let error = integer(*found).wrapping_sub(truth) % (1 << (8 * size_of::<T>()));
+            assert_eq!(error, 0, "{what} {at:?}");
         }
+        return;
+    }
+    let sized = |x: T| (number(x), number(x).norm());
+    let (left, right) = (rows(left, sized), rows(columns, sized));
+    for (at, found) in Dim(size).indices().zip(found) {
         let (mut truth, mut sizes) = (Complex::new(0.0, 0.0), 0.0);
-        for (x, y) in terms {
-            truth += number(x) * number(y);
-            sizes += number(x).norm() * number(y).norm();
+        for ((x, of_x), (y, of_y)) in left[row(at)].iter().zip(&right[column(at)]) {
+            truth += x * y;
+            sizes += of_x * of_y;
         }
         // 16-bit floats are accumulated in f32 and rounded once.
         let unit = 2f64.powi(-T::FRACTION);
@@ -54,7 +64,7 @@ fn check<T: Value>(found: &[T], left: TensorView<T, 4>, right: TensorView<T, 4>,
             if T::FRACTION < 23 { unit * truth.norm() + 1e-6 * sizes } else { unit * k as f64 * sizes };
         assert!(
             (number(*found) - truth).norm() <= 2.0 * bound + T::LEAST,
-            "{what} [{b}, {c}, {i}, {j}]: {found}, not {truth}"
+            "{what} {at:?}: {found}, not {truth}"
         );
     }
 }
@@ -398,12 +408,11 @@ where
             let a = operand_of::<L>([m, k], kinds[0], |i| left[(i * 7919 + from) % left.len()]);
             let b = operand_of::<R>([k, n], kinds[1], |i| right[(i * 104_729 + from) % right.len()]);
             let c = a.matmul_wide(&b).unwrap();
-            let value = |exact: Exact| if let Exact::Integer(x) = exact { x } else { unreachable!() };
-            let bits = 8 * size_of::<R::Wide>() as u32;
+            let (rows, columns) = (rows(a.lift(), integer), rows(b.transposed().lift(), integer));
             for [i, j] in c.size().indices() {
-                let truth: i128 = (0..k).map(|l| value(a[[i, l]].exact()) * value(b[[l, j]].exact())).sum();
+                let truth: i128 = rows[i].iter().zip(&columns[j]).map(|(x, y)| x * y).sum();
                 assert_eq!(
-                    (value(c[[i, j]].exact()) - truth) % (1i128 << bits),
+                    (integer(c[[i, j]]) - truth) % (1i128 << (8 * size_of::<R::Wide>())),
                     0,
                     "{} {} [{m}, {k}, {n}] {kinds:?} [{i}, {j}]",
                     L::DTYPE,
@@ -485,8 +494,10 @@ fn whole(size: [usize; 2]) -> Tensor<f32, 2> {
 
 /// Checks every seventh element of a product of whole numbers.
 fn exact(x: TensorView<f32, 2>, y: TensorView<f32, 2>, found: TensorView<f32, 2>, what: &str) {
+    let (k, n) = (x.size()[1], y.size()[1]);
+    let (x, y) = (x.to_vec().unwrap(), y.to_vec().unwrap());
     for [i, j] in found.size().indices().step_by(7) {
-        let truth: f32 = (0..x.size()[1]).map(|l| x[[i, l]] * y[[l, j]]).sum();
+        let truth: f32 = (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum();
         assert_eq!(found[[i, j]], truth, "{what} [{i}, {j}]");
     }
 }

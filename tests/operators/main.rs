@@ -31,7 +31,7 @@
 //! | `random.rs` | random expressions on random views, fused and step by step |
 //!
 //! Under MemorySanitizer (`rankform_plain_stores`) it is half of them: it runs no others, and all need 25 GB
-//! to compile.
+//! to compile. Long tests run some of their cases there (`IS_SANITIZED`).
 //!
 //! All of it runs under the checking allocator of `common/alloc.rs`, which sees a write past the end of a
 //! block.
@@ -89,3 +89,17 @@ mod threads;
 mod truth;
 mod value;
 mod words;
+
+/// Whether MemorySanitizer is on, under which loops take fifty times as long: tests run some of their cases, or
+/// smaller ones.
+const IS_SANITIZED: bool = cfg!(rankform_plain_stores);
+
+/// Whether a case is run: under MemorySanitizer one of `n`.
+fn is_sampled(case: usize, n: usize) -> bool {
+    !IS_SANITIZED || case.is_multiple_of(n)
+}
+
+/// The cases that are run: under MemorySanitizer the first of each `n`.
+fn sampled<I: IntoIterator>(cases: I, n: usize) -> impl Iterator<Item = I::Item> {
+    cases.into_iter().enumerate().filter(move |(case, _)| is_sampled(*case, n)).map(|(_, case)| case)
+}

@@ -1,7 +1,8 @@
 //! Scans along every axis, on every kind of layout, against one running loop; leaves, fusion, reducers of
 //! one's own.
 
-use crate::arrange::{Arranged, arranged, on_many_threads, rows_past_caches};
+use crate::arrange::{Arranged, arranged_or_sampled, on_many_threads, rows_past_caches};
+use crate::sampled;
 use crate::value::{Exact, Random, Value, differ};
 use num_complex::Complex;
 use rankform::kernel::Reducer;
@@ -115,7 +116,7 @@ fn check<T: Value, R: Reducer<T, Out = T>, const RANK: usize>(
 fn layouts<T: Value, R: Reducer<T, Out = T>>(reducer: R) -> usize {
     let (mut random, mut results) = (Random(31), 0);
     for size in [[5, 6, 7], [2, 3, 70], [40, 2, 9], [3, 40, 5], [0, 3, 2], [3, 0, 2], [2, 3, 0], [1, 1, 1]] {
-        for Arranged { kind, tensor } in arranged(size, || T::moderate(&mut random)) {
+        for Arranged { kind, tensor } in arranged_or_sampled(size, || T::moderate(&mut random)) {
             results += check(reducer, tensor.view(), kind);
         }
     }
@@ -139,9 +140,9 @@ fn scans_of_every_element_and_layout_are_those_of_one_running_loop() {
 #[test]
 fn long_lines_are_scanned_in_leaves_with_the_same_bits_in_every_layout() -> Result<()> {
     let mut random = Random(32);
-    for size in
-        [[1, 3, 2003], [2003, 3, 1], [3, 700, 9], [9, 513, 2], [1, 1, 5000], [2, 40, 600], [1, 300, 1100]]
-    {
+    let sizes =
+        [[1, 3, 2003], [1, 300, 1100], [3, 700, 9], [9, 513, 2], [1, 1, 5000], [2003, 3, 1], [2, 40, 600]];
+    for size in sampled(sizes, 2) {
         let x = Tensor::from_fn(size, |_| f32::moderate(&mut random), &Cpu)?;
         check(CumSum, x.view(), "contiguous");
         check(CumMax, x.reversed(Axis::<0>).reversed(Axis::<2>), "reversed");
