@@ -290,12 +290,10 @@ impl Backward {
 
     /// Adds one value to each element of an operand that has no axis of stride 0.
     fn add_elements(&mut self, view: &BlockView, sizes: &[usize], from: OperandRef<'_>) -> Result<()> {
-        if !self.gradients.contains_key(&view.id) {
-            if covers_block(view, sizes) {
-                let inner = self.inner.clone();
-                // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
-                return self.add(view, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
-            }
+        if !self.gradients.contains_key(&view.id) && covers_block(view, sizes) {
+            let inner = self.inner.clone();
+            // SAFETY: (1) values of these sizes; (2) `add` passes new memory; (3) the pass owns both.
+            return self.add(view, sizes, &mut |to| unsafe { inner.copy(sizes, to, from) });
         }
         let is_first = self.ensure_zeros(view)?.claim(view, sizes)?;
         let Some(base) = self.gradient(view) else { return Ok(()) };

@@ -37,13 +37,12 @@ fn gradients_of_slices_add_up() -> Result<()> {
                 let part = x.slice((top..bottom, left..right))?;
                 let part = part.slice(((..).step(down), (..).step(along)))?;
                 // A sum, a product with itself, a copy, and the values alone.
-                sum = sum
-                    + match k % 4 {
-                        0 => part.sum(All)?,
-                        1 => (part.lazy() * &part).sum(All)?,
-                        2 => (part.copy()?.lazy() * 3.0).sum(All)?,
-                        _ => (part.lazy() * &part.transposed().transposed()).sum(All)?,
-                    };
+                sum += match k % 4 {
+                    0 => part.sum(All)?,
+                    1 => (part.lazy() * part).sum(All)?,
+                    2 => (part.copy()?.lazy() * 3.0).sum(All)?,
+                    _ => (part.lazy() * part.transposed().transposed()).sum(All)?,
+                };
             }
             Ok(sum)
         })?;
