@@ -133,7 +133,19 @@ impl Backward {
         Ok(match self.gradients.entry(view.id) {
             Entry::Occupied(gradient) => gradient.into_mut(),
             Entry::Vacant(place) => {
-                place.insert(Gradient::of_zeros(self.inner.fresh(view.nbytes, Init::Zeroed)?))
+                let memory = match self.free.take(view.nbytes) {
+                    None => self.inner.fresh(view.nbytes, Init::Zeroed)?,
+                    Some(memory) => {
+                        let to =
+                            OperandRef { address: memory.address(), stride: &[1], element: view.element };
+                        let zeros = OperandRef { stride: &[0], address: self.zero.address(), ..to };
+                        // SAFETY: (1) as many elements as the block has, and one that is 0; (2) their addresses
+                        // differ; (3) the pass owns the block.
+                        unsafe { self.inner.copy(&[view.nbytes / view.element], to, zeros)? };
+                        memory
+                    }
+                };
+                place.insert(Gradient::of_zeros(memory))
             }
         })
     }
@@ -161,8 +173,10 @@ impl Backward {
             }
             step.check_versions()?;
             for output in step.outputs.iter().filter(|output| output.before != Before::Nothing) {
-                // The step may read the gradient of a part of a block while it writes that of another.
-                self.gradients.entry(output.view.id).and_modify(Gradient::set_written);
+                // The step reads a gradient of this block, and its operands may be in the same block.
+                if let Some(gradient) = self.gradients.get_mut(&output.view.id) {
+                    gradient.set_written();
+                }
             }
             let is_freed =
                 |output: &&StepOutput| output.before == Before::Nothing && !kept.contains(&output.view.id);
@@ -282,8 +296,7 @@ impl Backward {
         let inner = self.inner.clone();
         self.add(&here, &kept.sizes, &mut |to| {
             let axes = Reduction { kept: &kept.sizes, reduced: &summed.sizes };
-            // SAFETY: (1) values of the element, with strides for both groups of axes; (2) new memory, or a
-            // buffer of the pass.
+            // SAFETY: (1) values of the element, with strides for both groups of axes; (2) memory of a place.
             unsafe { inner.sum(view.dtype, axes, to, from) }
         })
     }
@@ -579,7 +592,7 @@ pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(SmallVec<Operand
             distinct.push(*slot);
         }
     }
-    // A kernel counts each load, and one output.
+    // A kernel counts each load, and one output or up to four, which short programs have room for.
     if slots.len() >= MAX_OPERANDS {
         return Err(Error::Operands { op: "backward", limit: MAX_OPERANDS - 1 });
     }

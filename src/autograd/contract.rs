@@ -155,7 +155,7 @@ fn backward(
         let right = OperandRef { stride: &stride, ..right.slot() };
         let plan = ContractPlan { batch, m, k: n, n: k };
         // SAFETY: (1) the gradient has the layout of the output, and the axes of the other operand are
-        // swapped; (2) the output is new memory; (3) the groups are those of the forward plan.
+        // swapped; (2) the output is memory of a place; (3) the groups are those of the forward plan.
         b.add(view, &SmallVec::concat(&[batch, m, k]), &mut |to| unsafe {
             contract.run(ProductOperand::Left, plan, [to, gradient, right])
         })?;

@@ -60,7 +60,7 @@ impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
             ($k:expr) => {{
                 let program = VjpMap::<P, { $k }> { program: self.0, variable };
                 // SAFETY: (1) the operands of the program, at its sizes, and its gradients; (2) and (3) the
-                // output is new memory for the element of the variable; (4) the pass owns it.
+                // output is memory of a place for the element of the variable; (4) the pass owns it.
                 unsafe {
                     match BY_NAME {
                         true => self.1.map_by_name(&program, sizes, &[to], inputs),
@@ -99,7 +99,7 @@ impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
         if const { Self::HAS_ALL } {
             let program = VjpOfAll(self.0);
             // SAFETY: (1) the operands of the program, at its sizes, and its gradient; (2) and (3) the outputs
-            // are different new memory for the elements of the loads; (4) the pass owns it.
+            // are memory of different places for the elements of the loads; (4) the pass owns it.
             return unsafe {
                 match BY_NAME {
                     true => self.1.map_by_name(&program, sizes, to, inputs),

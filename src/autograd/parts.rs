@@ -6,7 +6,7 @@ use super::step::BlockView;
 use crate::erased_memory::Memory;
 use crate::error::{Error, Result};
 
-/// The most axes of a part, with one for the position between its elements.
+/// The most axes of a layout. If the smallest stride is not 1, one axis is for the position between elements.
 const AXES: usize = 4;
 /// The most parts that are told apart.
 const PARTS: usize = 8;
@@ -21,9 +21,16 @@ pub(super) struct Gradient {
 /// Parts of a block, of one layout and without common elements. All other elements are 0.
 #[derive(Default)]
 struct Parts {
-    /// The strides of all parts in elements, the largest first, the last one 1.
-    stride: [usize; AXES],
+    layout: PartLayout,
     parts: Vec<Part>,
+}
+
+/// The layout of all parts of a block: bytes of an element, and strides in elements, the largest first. A
+/// block of complex numbers may have parts of real ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct PartLayout {
+    element: usize,
+    stride: [usize; AXES],
 }
 
 /// The first index along each axis of the layout, and the one after the last.
@@ -50,7 +57,7 @@ impl Gradient {
     pub(super) fn claim(&mut self, view: &BlockView, sizes: &[usize]) -> Result<bool> {
         let Some(parts) = &mut self.written else { return Ok(false) };
         let known = match part_of(view, sizes) {
-            Some((stride, part)) => parts.claim(stride, part)?,
+            Some((layout, part)) => parts.claim(layout, part)?,
             None => None,
         };
         if known.is_none() {
@@ -63,11 +70,11 @@ impl Gradient {
 impl Parts {
     /// Adds a part. Returns whether none of its elements was in a part; `None` if these parts cannot state
     /// which elements hold a contribution.
-    fn claim(&mut self, stride: [usize; AXES], mut part: Part) -> Result<Option<bool>> {
+    fn claim(&mut self, layout: PartLayout, mut part: Part) -> Result<Option<bool>> {
         if self.parts.is_empty() {
-            self.stride = stride;
+            self.layout = layout;
         }
-        if self.stride != stride {
+        if self.layout != layout {
             return Ok(None);
         }
         if self.parts.iter().any(|other| contains(other, &part)) {
@@ -116,7 +123,7 @@ fn joined(a: &Part, b: &Part) -> Option<Part> {
 /// The layout of an operand and its part of that layout. Each element of a block then has one index: along
 /// every axis but the first, indices are smaller than the number of steps in one step of the axis before.
 /// `None` for operands with negative, equal or overlapping strides, and for those of many axes.
-fn part_of(view: &BlockView, sizes: &[usize]) -> Option<([usize; AXES], Part)> {
+fn part_of(view: &BlockView, sizes: &[usize]) -> Option<(PartLayout, Part)> {
     if !view.offset.is_multiple_of(view.element) {
         return None;
     }
@@ -138,7 +145,7 @@ fn part_of(view: &BlockView, sizes: &[usize]) -> Option<([usize; AXES], Part)> {
             return None;
         }
     }
-    (rest == 0).then_some((stride, part))
+    (rest == 0).then_some((PartLayout { element: view.element, stride }, part))
 }
 
 #[cfg(test)]
@@ -148,22 +155,29 @@ mod tests {
     use crate::dtype::DType;
     use std::collections::HashSet;
 
-    fn view(offset: usize, stride: &[isize]) -> BlockView {
+    fn view(element: usize, offset: usize, stride: &[isize]) -> BlockView {
         let stride = SmallVec::new(stride);
-        BlockView { id: 1, nbytes: 256, offset: 4 * offset, stride, dtype: DType::F32, element: 4 }
+        BlockView {
+            id: 1,
+            nbytes: 64 * element,
+            offset: element * offset,
+            stride,
+            dtype: DType::F32,
+            element,
+        }
     }
 
-    /// The elements that an operand addresses.
-    fn elements(view: &BlockView, sizes: &[usize]) -> Vec<usize> {
-        let index = |mut at: usize| {
-            let mut offset = view.offset / 4;
+    /// The words of 4 bytes that an operand addresses.
+    fn words(view: &BlockView, sizes: &[usize]) -> Vec<usize> {
+        let words = |mut at: usize| {
+            let mut index = view.offset / view.element;
             for (&size, &stride) in sizes.iter().zip(view.stride.iter()).rev() {
-                offset = offset.strict_add_signed((at % size) as isize * stride);
+                index = index.strict_add_signed((at % size) as isize * stride);
                 at /= size;
             }
-            offset
+            index * view.element / 4..(index + 1) * view.element / 4
         };
-        (0..sizes.iter().product()).map(index).collect()
+        (0..sizes.iter().product()).flat_map(words).collect()
     }
 
     #[test]
@@ -178,7 +192,9 @@ mod tests {
             // Slices with steps of a block of 4 × 4 × 4 elements, and of its matrices.
             let (mut parts, mut written) = (Parts::default(), HashSet::new());
             let step = [1 + random(2), 1 + random(2), 1 + random(2)];
+            let is_mixed = random(3) == 0;
             for _ in 0..6 {
+                let element = if is_mixed { 4 << random(2) } else { 4 };
                 let (mut offset, mut stride, mut sizes) = (0, Vec::new(), Vec::new());
                 for axis in 0..3 {
                     let (start, distance) = (random(4), 4usize.pow(2 - axis as u32));
@@ -189,12 +205,13 @@ mod tests {
                     }
                 }
                 if random(3) == 0 {
-                    (stride.reverse(), sizes.reverse());
+                    stride.reverse();
+                    sizes.reverse();
                 }
-                let view = view(offset, &stride);
-                let Some((strides, part)) = part_of(&view, &sizes) else { break };
-                let here = elements(&view, &sizes);
-                match parts.claim(strides, part).unwrap() {
+                let view = view(element, offset, &stride);
+                let Some((layout, part)) = part_of(&view, &sizes) else { break };
+                let here = words(&view, &sizes);
+                match parts.claim(layout, part).unwrap() {
                     Some(true) => {
                         assert!(here.iter().all(|at| written.insert(*at)), "{view:?} {sizes:?}");
                         first += 1;
@@ -217,12 +234,12 @@ mod tests {
     fn parts_that_adjoin_are_one() {
         let mut parts = Parts::default();
         for k in [3, 1, 0, 2] {
-            let (stride, part) = part_of(&view(4 * k, &[16, 1]), &[4, 4]).unwrap();
-            assert_eq!(parts.claim(stride, part).unwrap(), Some(true));
+            let (layout, part) = part_of(&view(4, 4 * k, &[16, 1]), &[4, 4]).unwrap();
+            assert_eq!(parts.claim(layout, part).unwrap(), Some(true));
         }
         assert_eq!((parts.parts.len(), parts.parts[0][1]), (1, [0, 16]));
-        let (stride, part) = part_of(&view(8, &[16, 1]), &[4, 4]).unwrap();
-        assert_eq!(parts.claim(stride, part).unwrap(), Some(false));
+        let (layout, part) = part_of(&view(4, 8, &[16, 1]), &[4, 4]).unwrap();
+        assert_eq!(parts.claim(layout, part).unwrap(), Some(false));
     }
 
     #[test]
@@ -233,9 +250,9 @@ mod tests {
             (&[-16, 1], &[2, 4]),            // reversed
             (&[3, 1], &[4, 4]),              // overlapping rows
         ] {
-            assert_eq!(part_of(&view(32, stride), sizes), None, "{stride:?}");
+            assert_eq!(part_of(&view(4, 32, stride), sizes), None, "{stride:?}");
         }
         // A row that goes on in the next row of the same layout.
-        assert_eq!(part_of(&view(14, &[16, 1]), &[2, 4]), None);
+        assert_eq!(part_of(&view(4, 14, &[16, 1]), &[2, 4]), None);
     }
 }

@@ -199,7 +199,7 @@ impl<B: Body, R: Reducer<B::Out>, D: Device, const BY_NAME: bool> ReduceBackward
             let variable = Variable { mask, is_imaginary };
             let program = VjpReduce::<B, R> { body: self.body, variable, count, reducer: PhantomData };
             // SAFETY: (1) the operands of the body and three numbers for each result, at the sizes of the
-            // reduction; (2) and (3) the output is new memory for the element of the variable; (4) the pass
+            // reduction; (2) and (3) the output is memory of a place for the element of the variable; (4) the pass
             // owns it.
             unsafe {
                 match BY_NAME {

@@ -89,7 +89,7 @@ fn backward(b: &mut Backward, step: &Step, forms: &[OperandForm], rule: Box<dyn 
     let result = of_result.at(b, step.result.as_ref());
     let gradient = TypedRef { slot: gradient, ..result };
     // SAFETY: (1) saved operands have the layouts of the forward pass, all others are zeros; the gradient has
-    // the layout of the result; (2) targets are new memory.
+    // the layout of the result; (2) targets are memory of places.
     unsafe { rule.backward(RuleOperands { inputs: &inputs, result, gradient, targets: &targets })? };
     for (place, form) in places.into_iter().zip(forms) {
         if let Some((view, place)) = place {

@@ -75,7 +75,9 @@ impl Temporary {
 pub(super) enum Place {
     /// The memory of a gradient that does not exist yet.
     Gradient(Memory),
-    /// The memory of a gradient in which the elements of the operand are still 0.
+    /// The memory of a gradient in which the elements of the operand are still 0. It may be written as new
+    /// memory: the operand addresses each element once, no other place has one of them, and the step reads no
+    /// gradient of this block.
     Part(Memory),
     /// Memory of its own.
     Temporary(Temporary),

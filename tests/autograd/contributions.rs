@@ -1,5 +1,6 @@
 //! Contributions to gradients: to parts of a block, and to all operands of a program at once.
 
+use num_complex::Complex;
 use rankform::autograd::{Tape, Var, grad};
 use rankform::f16;
 use rankform::ops::Square;
@@ -79,6 +80,30 @@ fn a_gradient_of_parts_follows_updates_in_place() -> Result<()> {
         Ok(first + second)
     })?;
     assert_eq!(gradient.to_vec()?, [2.0, 4.0, 0.0, 0.0]);
+    Ok(())
+}
+
+#[test]
+fn parts_of_real_and_of_complex_numbers_share_a_block() -> Result<()> {
+    let x = Tensor::from([Complex::new(1.0_f64, 0.0); 8]);
+    for real_parts_first in [true, false] {
+        let gradient = grad(&x, |x, _| {
+            let real_parts = || (x.view_as_real()?.slice((4..6, 0))?.lazy() * 10.0).sum(All);
+            let elements = || x.slice(((4..).step(2),))?.copy()?.view_as_real()?.sum(All);
+            Ok(if real_parts_first { real_parts()? + elements()? } else { elements()? + real_parts()? })
+        })?;
+        let expected = [[0.0, 0.0], [11.0, 1.0], [10.0, 0.0], [1.0, 1.0], [0.0, 0.0]];
+        let found = gradient.to_vec()?[3..].iter().map(|x| [x.re, x.im]).collect::<Vec<_>>();
+        assert_eq!(found, expected, "{real_parts_first}");
+    }
+    let x = Tensor::from([1.0_f64; 32]);
+    let gradient = grad(&x, |x, _| {
+        let pairs = x.reshape([16, 2])?;
+        let complex = pairs.view_as_complex()?.slice(((4..8).step(2),))?.copy()?;
+        let real = (x.slice(((8..12).step(2),))?.lazy() * 10.0).sum(All)?;
+        Ok(complex.view_as_real()?.sum(All)? + real)
+    })?;
+    assert_eq!(gradient.slice((8..14,))?.to_vec()?, [11.0, 1.0, 10.0, 0.0, 1.0, 1.0]);
     Ok(())
 }
 

@@ -204,7 +204,7 @@ fn compute_row<P: Program, M: Mode>(
     broadcast: usize,
 ) {
     let at = |i| Cursor::<M>::with_broadcast(pointers, next, broadcast, i);
-    if const { !M::SCALAR && has_many_outputs::<P>() } {
+    if const { !M::SCALAR && needs_output_buffer::<P>() } {
         return compute_buffered_row(program, n, pointers, at);
     }
     if const { M::SCALAR || P::CHEAP } {
@@ -219,10 +219,10 @@ fn compute_row<P: Program, M: Mode>(
         return run_row(program, n, at);
     }
     let mut words = StackScratch::<{ SAVED_OUTPUT_BYTES / 8 }>::uninit();
-    let before = words.as_mut_ptr().cast::<u8>();
+    let buffer = words.as_mut_ptr().cast::<u8>();
     let block = saved_elements::<P>();
     let saved =
-        |from: usize, back: bool| SavedOutputs { pointers, before, block, from, i: from, output: 0, back };
+        |from: usize, back: bool| SavedOutputs { pointers, buffer, block, from, i: from, output: 0, back };
     run_row_in_place(
         program,
         n,
@@ -235,13 +235,12 @@ fn compute_row<P: Program, M: Mode>(
 
 /// Whether the compiler would have to compare so many addresses before a loop, to exclude that an output
 /// overlaps another operand, that it does not vectorize the loop.
-const fn has_many_outputs<P: Program>() -> bool {
+const fn needs_output_buffer<P: Program>() -> bool {
     const MAX_COMPARISONS: usize = 8; // LLVM's `runtime-memory-check-threshold`
     !P::IN_PLACE && P::OUTPUTS * P::LOADS + P::OUTPUTS * (P::OUTPUTS - 1) / 2 > MAX_COMPARISONS
 }
 
-/// Computes a row of a program with many outputs, block by block: they are computed in a buffer, which
-/// overlaps no operand, and copied.
+/// Computes a row block by block: outputs are computed in a buffer, which overlaps no operand, and copied.
 #[inline(always)]
 fn compute_buffered_row<P: Program, IO: Io<Eval>>(
     program: &P,
@@ -250,10 +249,11 @@ fn compute_buffered_row<P: Program, IO: Io<Eval>>(
     at: impl Fn(usize) -> IO,
 ) {
     let mut words = StackScratch::<{ SAVED_OUTPUT_BYTES / 8 }>::uninit();
-    let before = words.as_mut_ptr().cast::<u8>();
+    const { assert!(saved_elements::<P>() > 0) };
+    let buffer = words.as_mut_ptr().cast::<u8>();
     let block = saved_elements::<P>();
     for from in (0..n).step_by(block) {
-        let outputs = SavedOutputs { pointers, before, block, from, i: from, output: 0, back: true };
+        let outputs = SavedOutputs { pointers, buffer, block, from, i: from, output: 0, back: true };
         let buffered = |i| BufferedOutputs { io: at(from + i), outputs: outputs.at(from + i) };
         let count = block.min(n - from);
         run_row(program, count, buffered);
@@ -271,23 +271,13 @@ const fn saved_elements<P: Program>() -> usize {
 #[derive(Clone, Copy)]
 struct SavedOutputs<'a> {
     pointers: &'a Pointers,
-    before: *mut u8,
+    buffer: *mut u8,
     /// The number of saved elements of each output, and the position of the first.
     block: usize,
     from: usize,
     i: usize,
     output: usize,
     back: bool,
-}
-
-impl SavedOutputs<'_> {
-    /// Copies the range. The program's stores determine the elements, because it changes these only.
-    #[inline(always)]
-    fn each<P: Program>(self, program: &P, range: Range<usize>) {
-        for i in range {
-            program.run::<Eval>(&mut self.at(i));
-        }
-    }
 }
 
 impl SavedOutputs<'_> {
@@ -302,12 +292,20 @@ impl SavedOutputs<'_> {
     fn next<T>(&mut self) -> (*mut T, *mut T) {
         const { assert!(size_of::<T>() <= MAX_ELEMENT_BYTES) };
         let saved = self
-            .before
+            .buffer
             .wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(MAX_ELEMENT_BYTES))
             .cast::<T>();
         let at = self.pointers[self.output].cast::<T>().wrapping_add(self.i);
         self.output += 1;
         (at, saved.wrapping_add(self.i.wrapping_sub(self.from)))
+    }
+
+    /// Copies the range. The program's stores determine the elements, because it changes these only.
+    #[inline(always)]
+    fn each<P: Program>(self, program: &P, range: Range<usize>) {
+        for i in range {
+            program.run::<Eval>(&mut self.at(i));
+        }
     }
 }
 
@@ -355,8 +353,7 @@ impl Io<Eval> for SavedOutputs<'_> {
     fn store<T: Element>(&mut self, _: Lane<Eval, Compute<T>>) {
         let (at, saved) = self.next::<T>();
         let (to, from) = if self.back { (at, saved) } else { (saved, at) };
-        // SAFETY: (3) the program stores elements of type `T` at this position; `compute_row` made room on
-        // the stack for a block of the widest elements of each output.
+        // SAFETY: (3) the program stores elements of type `T` at this position; the buffer has room for a block of the widest elements of each output.
         unsafe { *to = *from };
     }
     #[inline(always)]
