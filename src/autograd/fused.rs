@@ -7,6 +7,9 @@ use crate::element::{Compute, Element};
 use crate::kernel::{Io, Program, Row};
 use crate::scalar::{CollectParams, Lane, Lanes, Prim};
 
+/// The fewest loads of a program. With two, a kernel for both saves one read of the gradient, and would double
+/// the compile time of most operators on a tape.
+pub(super) const MIN_VARIABLES: usize = 3;
 /// The most loads of a program.
 pub(super) const MAX_VARIABLES: usize = 4;
 /// The most loads: those of the program, its result, and the gradient.
@@ -14,7 +17,7 @@ const MAX_LOADS: usize = MAX_VARIABLES + 2;
 
 /// Whether [`VjpOfAll`] exists for a program.
 pub(super) const fn exists<P: Program>() -> bool {
-    P::LOADS >= 2 && P::LOADS <= MAX_VARIABLES && P::OUTPUTS == 1 && !P::BY_ROWS && !P::COMPLEX
+    P::LOADS >= MIN_VARIABLES && P::LOADS <= MAX_VARIABLES && P::OUTPUTS == 1 && !P::BY_ROWS && !P::COMPLEX
 }
 
 /// The gradients of a program by all its loads, which are real numbers of one type, each an operand of its

@@ -3,7 +3,7 @@
 
 use super::backward::{Backward, Place, Target, Temporary, Vjp, distinct, saved_slots, variables};
 use super::facts::Facts;
-use super::fused::MAX_VARIABLES;
+use super::fused::{MAX_VARIABLES, MIN_VARIABLES};
 use super::record::{FactsOfLoads, ensure_as_stated, ensure_room, flow_of};
 use super::rows::{RowConstants, rows_backward};
 use super::small_vec::SmallVec;
@@ -238,7 +238,7 @@ fn views_of_all<'s>(
     variables: &[(usize, u64)],
 ) -> Option<Vec<&'s BlockView>> {
     let is_unequal = |first: usize| equal_variables(step, facts, &variables[first..]) == 1;
-    if reads.len() < 2 || variables.len() < reads.len() || !(0..reads.len()).all(is_unequal) {
+    if reads.len() < MIN_VARIABLES || variables.len() < reads.len() || !(0..reads.len()).all(is_unequal) {
         return None;
     }
     reads.iter().map(|&operand| step.inputs[operand as usize].view.as_ref()).collect()

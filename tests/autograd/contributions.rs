@@ -109,7 +109,7 @@ fn parts_of_real_and_of_complex_numbers_share_a_block() -> Result<()> {
 
 elementwise! {
     /// A maximum gives half of its gradient to each operand at a tie.
-    fn bend(x, y) { x.max(y) * x }
+    fn bend(x, y, z) { x.max(y) * x + x * z }
     fn blend(f, c, g) { f.sigmoid() * c + (1.0 - f.sigmoid()) * g.tanh() }
     fn cell(f, c, i, g) { f.sigmoid() * c + i.sigmoid() * g.tanh() }
 }
@@ -154,17 +154,17 @@ fn operand(size: [usize; 2], seed: u8) -> Tensor<f32, 2> {
 fn gradients_of_all_operands_have_the_bits_of_each_alone() -> Result<()> {
     // The longest rows are several blocks of the loop that buffers its outputs.
     for size in [[1, 2], [3, 5], [16, 32], [7, 301], [33, 2080]] {
-        check_bits!(size, |a, b| apply(bend, (&a, &b))?);
+        check_bits!(size, |a, b, c| apply(bend, (&a, &b, &c))?);
         check_bits!(size, |f, c, g| apply(blend, (&f, &c, &g))?);
         check_bits!(size, |f, c, i, g| apply(cell, (&f, &c, &i, &g))?);
-        check_bits!(size, |a, b| apply(bend, (&a, &b.transposed().copy()?.transposed()))?);
-        check_bits!(size, |a, b| apply(bend, (&apply(bend, (&a, &b))?, &b))?);
+        check_bits!(size, |a, b, c| apply(bend, (&a, &b.transposed().copy()?.transposed(), &c))?);
+        check_bits!(size, |a, b, c| apply(bend, (&apply(bend, (&a, &b, &c))?, &b, &c))?);
         check_bits!(size, |f, c, g| {
             let half = size[1] / 2;
             let y = apply(blend, (columns(&f, 0, half)?, columns(&f, half, half)?, columns(&c, 0, half)?))?;
-            apply(bend, (&y, columns(&g, half, half)?))?
+            apply(bend, (&y, columns(&g, half, half)?, columns(&c, half, half)?))?
         });
-        check_bits!(size, |a, b| apply(bend, (&a, b.slice((..1, ..))?.broadcast_to(size)?))?);
+        check_bits!(size, |a, b, c| apply(bend, (&a, b.slice((..1, ..))?.broadcast_to(size)?, &c))?);
     }
     Ok(())
 }
