@@ -100,7 +100,7 @@
 //! | `rayon` | parallel iterators |
 //! | `autograd` | gradients, optimizers |
 //! | `dynamic` | types known at run time |
-//! | `npz`, `safetensors` | files of these formats; `.npy` and raw bytes need no feature |
+//! | `npz`, `safetensors` | files of these formats; `.npy` and raw bytes need none, but for `npy::read_as` and `read_dyn` |
 //! | `compiled` | builds with debug assertions compile loops instead of interpreting programs |
 //! | `dlpack` | tensors of other libraries, without a copy |
 //! | `ndarray`, `nalgebra`, `faer`, `half`, `image`, `serde` | conversions for these crates |

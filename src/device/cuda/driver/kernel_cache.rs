@@ -1,7 +1,7 @@
 //! Loaded kernels by key: a kernel is generated, compiled and loaded once in a process.
 //!
 //! The key is the mechanism, the types and the numbers that the source depends on. Machine code is also kept
-//! on disk, by the text of the source (`nvrtc.rs`).
+//! on disk, by the source, the options, the architecture and the version of NVRTC (`nvrtc.rs`).
 // Imports: `error`.
 
 use crate::device::cuda::driver::context::Context;
