@@ -15,9 +15,15 @@ pub(super) const MAX_VARIABLES: usize = 4;
 /// The most loads: those of the program, its result, and the gradient.
 const MAX_LOADS: usize = MAX_VARIABLES + 2;
 
-/// Whether [`VjpOfAll`] exists for a program.
+/// Whether [`VjpOfAll`] exists for a program. Gradients of gradients have none: a program of two loads has
+/// backward programs of three.
 pub(super) const fn exists<P: Program>() -> bool {
-    P::LOADS >= MIN_VARIABLES && P::LOADS <= MAX_VARIABLES && P::OUTPUTS == 1 && !P::BY_ROWS && !P::COMPLEX
+    P::LOADS >= MIN_VARIABLES
+        && P::LOADS <= MAX_VARIABLES
+        && P::OUTPUTS == 1
+        && !P::BY_ROWS
+        && !P::COMPLEX
+        && !P::IS_BACKWARD
 }
 
 /// The gradients of a program by all its loads, which are real numbers of one type, each an operand of its
@@ -27,6 +33,7 @@ pub(super) const fn exists<P: Program>() -> bool {
 pub(super) struct VjpOfAll<P>(pub(super) P);
 
 impl<P: Program> Program for VjpOfAll<P> {
+    const IS_BACKWARD: bool = true;
     // The compiler checks also the programs for which it makes no kernel.
     const OUTPUTS: usize = if exists::<P>() { P::LOADS } else { 1 };
     const LOADS: usize = P::LOADS + loads_result::<P>() as usize + 1;

@@ -41,7 +41,9 @@ impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
     /// One kernel for all variables: for complex elements, which need run-time directions, and for many
     /// loads, of which each would need a kernel.
     const HAS_MASK: bool = !Self::IS_SUM && (P::COMPLEX || P::LOADS > MAX_OWN_KERNELS && !Self::IS_ONE_SLOPE);
-    const HAS_ALL: bool = !Self::IS_SUM && !Self::IS_ONE_SLOPE && fused::exists::<P>();
+    /// One kernel for all variables beside the others. It would be recorded on another tape as a program of its
+    /// own, whose derivatives are long.
+    const HAS_ALL: bool = !D::RECORDS && !Self::IS_SUM && !Self::IS_ONE_SLOPE && fused::exists::<P>();
 }
 
 impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {

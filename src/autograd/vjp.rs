@@ -213,6 +213,7 @@ pub(super) struct VjpMap<P, const K: usize> {
 impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const OUTPUTS: usize = 1;
     const LOADS: usize = P::LOADS + loads_result::<P>() as usize + P::OUTPUTS;
+    const IS_BACKWARD: bool = true;
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED && K != MASKED;
     const CACHED_BYTES: usize = 0;
@@ -259,6 +260,7 @@ impl<B: Copy, R> Copy for VjpReduce<B, R> {}
 impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
     const OUTPUTS: usize = 1;
     const LOADS: usize = B::LOADS + 3;
+    const IS_BACKWARD: bool = true;
     const BY_ROWS: bool = false;
     const FIXED: bool = false;
     const CACHED_BYTES: usize = 0;
@@ -394,6 +396,7 @@ impl<L: Lanes, IO: Io<L>> Io<L> for LoadConstants<'_, IO> {
 impl<P: Program> Program for ConstantsAsLoads<P> {
     const OUTPUTS: usize = P::OUTPUTS;
     const LOADS: usize = P::LOADS;
+    const IS_BACKWARD: bool = true;
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED;
     const CACHED_BYTES: usize = 0;
