@@ -234,10 +234,12 @@ fn compute_row<P: Program, M: Mode>(
 }
 
 /// Whether the compiler would have to compare so many addresses before a loop, to exclude that an output
-/// overlaps another operand, that it does not vectorize the loop.
+/// overlaps another operand, that it does not vectorize the loop. Programs of two outputs are left alone, since
+/// those of forward mode, of which there are many, take long to compile.
 const fn needs_output_buffer<P: Program>() -> bool {
     const MAX_COMPARISONS: usize = 8; // LLVM's `runtime-memory-check-threshold`
-    !P::IN_PLACE && P::OUTPUTS * P::LOADS + P::OUTPUTS * (P::OUTPUTS - 1) / 2 > MAX_COMPARISONS
+    let comparisons = P::OUTPUTS * P::LOADS + P::OUTPUTS * P::OUTPUTS.saturating_sub(1) / 2;
+    !P::IN_PLACE && P::OUTPUTS >= 3 && comparisons > MAX_COMPARISONS
 }
 
 /// Computes a row block by block: outputs are computed in a buffer, which overlaps no operand, and copied.
