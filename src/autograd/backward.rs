@@ -592,7 +592,7 @@ pub(super) fn distinct<'a>(slots: &[OperandRef<'a>]) -> Result<(SmallVec<Operand
             distinct.push(*slot);
         }
     }
-    // A kernel counts each load, and one output or up to four, which short programs have room for.
+    // A kernel counts each load, and one output.
     if slots.len() >= MAX_OPERANDS {
         return Err(Error::Operands { op: "backward", limit: MAX_OPERANDS - 1 });
     }

@@ -1,7 +1,6 @@
 //! The kernels of the backward pass of a program, with its type erased.
 // Imports: `error`, `kernel`, `device`.
 
-use super::fused::{self, VjpOfAll};
 use super::vjp::{MASKED, Variable, VjpMap};
 use crate::device::{Device, Inputs, OperandRef};
 use crate::error::{Error, Result};
@@ -24,10 +23,6 @@ pub(super) trait Vjp: Send + Sync {
         to: OperandRef<'_>,
         inputs: Inputs<'_>,
     ) -> Result<()>;
-    /// Whether one kernel computes the gradients of all loads.
-    fn has_all(&self) -> bool;
-    /// Runs that kernel; see [`VjpOfAll`].
-    fn run_all(&self, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>) -> Result<()>;
 }
 
 /// A program, its device, and the way in which the device runs it.
@@ -41,9 +36,6 @@ impl<P: Program, D: Device, const BY_NAME: bool> VjpOf<P, D, BY_NAME> {
     /// One kernel for all variables: for complex elements, which need run-time directions, and for many
     /// loads, of which each would need a kernel.
     const HAS_MASK: bool = !Self::IS_SUM && (P::COMPLEX || P::LOADS > MAX_OWN_KERNELS && !Self::IS_ONE_SLOPE);
-    /// One kernel for all variables beside the others. It would be recorded on another tape as a program of its
-    /// own, whose derivatives are long.
-    const HAS_ALL: bool = !D::RECORDS && !Self::IS_SUM && !Self::IS_ONE_SLOPE && fused::exists::<P>();
 }
 
 impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
@@ -93,22 +85,5 @@ impl<P: Program, D: Device, const BY_NAME: bool> Vjp for VjpOf<P, D, BY_NAME> {
             return run!(0);
         }
         Ok(())
-    }
-    fn has_all(&self) -> bool {
-        Self::HAS_ALL
-    }
-    fn run_all(&self, sizes: &[usize], to: &[OperandRef<'_>], inputs: Inputs<'_>) -> Result<()> {
-        if const { Self::HAS_ALL } {
-            let program = VjpOfAll(self.0);
-            // SAFETY: (1) the operands of the program, at its sizes, and its gradient; (2) and (3) the outputs
-            // are memory of different places for the elements of the loads; (4) the pass owns it.
-            return unsafe {
-                match BY_NAME {
-                    true => self.1.map_by_name(&program, sizes, to, inputs),
-                    false => self.1.map_apart(&program, sizes, 0, to, inputs),
-                }
-            };
-        }
-        Err(Error::Value { op: "backward", what: "the operands need several kernels".into() })
     }
 }

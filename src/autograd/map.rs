@@ -1,9 +1,8 @@
 //! The recording and the backward function of maps, for programs of any type.
 // Imports: `error`, `dtype`, `device`.
 
-use super::backward::{Backward, Place, Target, Temporary, Vjp, distinct, saved_slots, variables};
+use super::backward::{Backward, Target, Temporary, Vjp, saved_slots, variables};
 use super::facts::Facts;
-use super::fused::{MAX_VARIABLES, MIN_VARIABLES};
 use super::record::{FactsOfLoads, ensure_as_stated, ensure_room, flow_of};
 use super::rows::{RowConstants, rows_backward};
 use super::small_vec::SmallVec;
@@ -161,11 +160,6 @@ fn map_backward(
         });
     }
     let variables = variables(reads, 0..reads.len(), step, facts);
-    if let Some(views) = views_of_all(step, facts, reads, &variables)
-        && b.vjp_of_all(program, facts, sizes, &slots, &views)?
-    {
-        return Ok(());
-    }
     let mut done = 0u64;
     for (position, &(operand, mask)) in variables.iter().enumerate() {
         let Some(view) = &step.inputs[operand].view else { continue };
@@ -185,63 +179,6 @@ fn map_backward(
         done |= equal << position;
     }
     Ok(())
-}
-
-impl Backward {
-    /// Adds the gradients of a program by all its loads. `slots` are the operands of the loads, then the
-    /// gradient of the output; `views` are the operands that receive the gradients. Returns `false`, and runs
-    /// nothing, if one kernel cannot compute them, or if one of them needs none.
-    fn vjp_of_all(
-        &mut self,
-        program: &dyn Vjp,
-        facts: &Facts,
-        sizes: &[usize],
-        slots: &[OperandRef<'_>],
-        views: &[&BlockView],
-    ) -> Result<bool> {
-        let is_plain = |k: usize| {
-            let view = views[k];
-            let is_broadcast = (0..sizes.len()).any(|axis| sizes[axis] != 1 && view.stride[axis] == 0);
-            facts.loads[k] == view.dtype && !facts.is_identity(k, view.dtype) && !is_broadcast
-        };
-        let dtype = views[0].dtype;
-        if !program.has_all()
-            || !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
-            || views.iter().any(|view| view.dtype != dtype)
-            || !(0..views.len()).all(is_plain)
-        {
-            return Ok(false);
-        }
-        let mask = (1 << views.len()) - 1;
-        let (distinct, reads) = distinct(&self.with_read(facts, mask, sizes.len(), slots.iter()))?;
-        let mut places = [const { None::<Place> }; MAX_VARIABLES];
-        for (view, place) in views.iter().zip(&mut places) {
-            *place = Some(self.place(view, sizes)?);
-        }
-        let outputs: SmallVec<OperandRef<'_>> =
-            views.iter().zip(&places).filter_map(|(view, place)| Some(place.as_ref()?.slot(view))).collect();
-        program.run_all(sizes, &outputs, Inputs { slots: &distinct, reads: &reads })?;
-        for (view, place) in views.iter().zip(places) {
-            if let Some(place) = place {
-                self.accept(view, sizes, place)?;
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// The operands of all loads, if each is a variable of its own and no two gradients are equal.
-fn views_of_all<'s>(
-    step: &'s Step,
-    facts: &Facts,
-    reads: &[u8],
-    variables: &[(usize, u64)],
-) -> Option<Vec<&'s BlockView>> {
-    let is_unequal = |first: usize| equal_variables(step, facts, &variables[first..]) == 1;
-    if reads.len() < MIN_VARIABLES || variables.len() < reads.len() || !(0..reads.len()).all(is_unequal) {
-        return None;
-    }
-    reads.iter().map(|&operand| step.inputs[operand as usize].view.as_ref()).collect()
 }
 
 /// The variables whose gradients are equal to that of the first one, which is among them, as bits: operands

@@ -89,7 +89,6 @@ mod device;
 mod facts;
 mod forward;
 mod functions;
-mod fused;
 mod inner;
 mod kernels;
 mod map;

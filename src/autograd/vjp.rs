@@ -45,7 +45,7 @@ fn variant_of(program: u64, k: usize) -> u64 {
 
 /// Runs a program with tangents. The loads of the variable have the tangent 1, and each store adds the
 /// product of the tangent and the next gradient, which is loaded there.
-pub(super) struct Tangents<'a, L: Lanes, IO, const K: usize> {
+struct Tangents<'a, L: Lanes, IO, const K: usize> {
     io: &'a mut IO,
     variable: Variable,
     next: usize,
@@ -54,12 +54,8 @@ pub(super) struct Tangents<'a, L: Lanes, IO, const K: usize> {
 
 impl<'a, L: Lanes, IO: Io<L>, const K: usize> Tangents<'a, L, IO, K> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    pub(super) fn new(io: &'a mut IO, variable: Variable) -> Self {
+    fn new(io: &'a mut IO, variable: Variable) -> Self {
         Tangents { io, variable, next: 0, sum: RealSum::new() }
-    }
-    #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    pub(super) fn into_sum(self) -> RealSum<L> {
-        self.sum
     }
 }
 
@@ -96,15 +92,14 @@ impl<L: Lanes, IO: Io<L>, const K: usize> Io<Dual<L>> for Tangents<'_, L, IO, K>
 }
 
 /// Finds whether all loads that can have gradients have one element type. The compiler evaluates it.
-#[derive(Clone, Copy)]
-pub(super) struct LoadTypes {
+struct LoadTypes {
     first: Option<DType>,
     is_one: bool,
 }
 
 impl LoadTypes {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         LoadTypes { first: None, is_one: true }
     }
 }
@@ -132,7 +127,7 @@ impl Io<CollectParams> for LoadTypes {
 }
 
 /// Visits the loads of a program without computing, and stores a sum in the element type of load `k`.
-pub(super) struct StoreAsLoad<'a, L: Lanes, IO> {
+struct StoreAsLoad<'a, L: Lanes, IO> {
     io: &'a mut IO,
     variable: Variable,
     k: usize,
@@ -146,13 +141,7 @@ pub(super) struct StoreAsLoad<'a, L: Lanes, IO> {
 
 impl<'a, L: Lanes, IO> StoreAsLoad<'a, L, IO> {
     #[cfg_attr(not(rankform_unoptimized), inline(always))]
-    pub(super) fn new(
-        io: &'a mut IO,
-        variable: Variable,
-        k: usize,
-        sum: RealSum<L>,
-        types: LoadTypes,
-    ) -> Self {
+    fn new(io: &'a mut IO, variable: Variable, k: usize, sum: RealSum<L>, types: LoadTypes) -> Self {
         let is_one_type = types.is_one;
         StoreAsLoad { io, variable, k, next: 0, sum, is_one_type, is_stored: false }
     }
@@ -197,7 +186,7 @@ pub(super) const fn loads_result<P: Program>() -> bool {
 
 /// Runs a program with derivatives, by its result if that is [loaded](loads_result).
 #[cfg_attr(not(rankform_unoptimized), inline(always))]
-pub(super) fn run_dual<P: Program, L: Lanes>(program: &P, io: &mut impl Io<Dual<L>>) {
+fn run_dual<P: Program, L: Lanes>(program: &P, io: &mut impl Io<Dual<L>>) {
     if const { loads_result::<P>() } { program.run_dual::<L>(io) } else { program.run::<Dual<L>>(io) }
 }
 
@@ -213,7 +202,6 @@ pub(super) struct VjpMap<P, const K: usize> {
 impl<P: Program, const K: usize> Program for VjpMap<P, K> {
     const OUTPUTS: usize = 1;
     const LOADS: usize = P::LOADS + loads_result::<P>() as usize + P::OUTPUTS;
-    const IS_BACKWARD: bool = true;
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED && K != MASKED;
     const CACHED_BYTES: usize = 0;
@@ -260,7 +248,6 @@ impl<B: Copy, R> Copy for VjpReduce<B, R> {}
 impl<B: Body, R: Reducer<B::Out>> Program for VjpReduce<B, R> {
     const OUTPUTS: usize = 1;
     const LOADS: usize = B::LOADS + 3;
-    const IS_BACKWARD: bool = true;
     const BY_ROWS: bool = false;
     const FIXED: bool = false;
     const CACHED_BYTES: usize = 0;
@@ -396,7 +383,6 @@ impl<L: Lanes, IO: Io<L>> Io<L> for LoadConstants<'_, IO> {
 impl<P: Program> Program for ConstantsAsLoads<P> {
     const OUTPUTS: usize = P::OUTPUTS;
     const LOADS: usize = P::LOADS;
-    const IS_BACKWARD: bool = true;
     const BY_ROWS: bool = false;
     const FIXED: bool = P::FIXED;
     const CACHED_BYTES: usize = 0;

@@ -35,8 +35,6 @@ pub trait Program: Copy + Send + Sync + 'static {
     const SLOPES: Slopes = Slopes::Any;
     /// Whether [`run_dual`](Program::run_dual) loads the value of the output: see [`Body::BY_RESULT`].
     const BY_RESULT: bool = false;
-    /// Whether it is made from another program for a backward pass.
-    const IS_BACKWARD: bool = false;
     /// Distinguishes the programs of this type that load or store other elements. Kernels that are kept for
     /// later calls belong to a type and a variant. Programs of a [fixed](Program::FIXED) type have one.
     #[cfg_attr(not(rankform_unoptimized), inline(always))]

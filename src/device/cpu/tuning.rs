@@ -135,8 +135,7 @@ pub(crate) const STACK_OPERANDS: usize = 6;
 /// Bytes of an operand that one step of the longest vector loop takes, at most. An output that begins less
 /// than this after an input would be taken for an overlap.
 pub(crate) const ALIAS_WINDOW_BYTES: usize = 256;
-/// Bytes that hold the outputs of a block of a program: the former ones of a program in place, or new ones
-/// before they are copied.
+/// Bytes that hold the former outputs of a block of a program in place.
 pub(crate) const SAVED_OUTPUT_BYTES: usize = 16 << 10;
 
 /// Elements of a row that are packed at a time, at most.

@@ -204,9 +204,6 @@ fn compute_row<P: Program, M: Mode>(
     broadcast: usize,
 ) {
     let at = |i| Cursor::<M>::with_broadcast(pointers, next, broadcast, i);
-    if const { !M::SCALAR && needs_output_buffer::<P>() } {
-        return compute_buffered_row(program, n, pointers, at);
-    }
     if const { M::SCALAR || P::CHEAP } {
         // The full form only: the fast path would have the same bits where it holds, and cheap programs have
         // no fast path.
@@ -219,10 +216,10 @@ fn compute_row<P: Program, M: Mode>(
         return run_row(program, n, at);
     }
     let mut words = StackScratch::<{ SAVED_OUTPUT_BYTES / 8 }>::uninit();
-    let buffer = words.as_mut_ptr().cast::<u8>();
-    let block = saved_elements::<P>();
+    let before = words.as_mut_ptr().cast::<u8>();
+    let block = SAVED_OUTPUT_BYTES / MAX_ELEMENT_BYTES / P::OUTPUTS.max(1) / 64 * 64;
     let saved =
-        |from: usize, back: bool| SavedOutputs { pointers, buffer, block, from, i: from, output: 0, back };
+        |from: usize, back: bool| SavedOutputs { pointers, before, block, from, i: from, output: 0, back };
     run_row_in_place(
         program,
         n,
@@ -233,47 +230,12 @@ fn compute_row<P: Program, M: Mode>(
     );
 }
 
-/// Whether the compiler would have to compare so many addresses before a loop, to exclude that an output
-/// overlaps another operand, that it does not vectorize the loop. Programs of two outputs are left alone, since
-/// those of forward mode, of which there are many, take long to compile.
-const fn needs_output_buffer<P: Program>() -> bool {
-    const MAX_COMPARISONS: usize = 8; // LLVM's `runtime-memory-check-threshold`
-    let comparisons = P::OUTPUTS * P::LOADS + P::OUTPUTS * P::OUTPUTS.saturating_sub(1) / 2;
-    !P::IN_PLACE && P::OUTPUTS >= 3 && comparisons > MAX_COMPARISONS
-}
-
-/// Computes a row block by block: outputs are computed in a buffer, which overlaps no operand, and copied.
-#[inline(always)]
-fn compute_buffered_row<P: Program, IO: Io<Eval>>(
-    program: &P,
-    n: usize,
-    pointers: &Pointers,
-    at: impl Fn(usize) -> IO,
-) {
-    let mut words = StackScratch::<{ SAVED_OUTPUT_BYTES / 8 }>::uninit();
-    const { assert!(saved_elements::<P>() > 0) };
-    let buffer = words.as_mut_ptr().cast::<u8>();
-    let block = saved_elements::<P>();
-    for from in (0..n).step_by(block) {
-        let outputs = SavedOutputs { pointers, buffer, block, from, i: from, output: 0, back: true };
-        let buffered = |i| BufferedOutputs { io: at(from + i), outputs: outputs.at(from + i) };
-        let count = block.min(n - from);
-        run_row(program, count, buffered);
-        outputs.each(program, from..from + count);
-    }
-}
-
-/// The number of positions whose outputs fit the buffer.
-const fn saved_elements<P: Program>() -> usize {
-    let outputs = if P::OUTPUTS == 0 { 1 } else { P::OUTPUTS };
-    SAVED_OUTPUT_BYTES / MAX_ELEMENT_BYTES / outputs / 64 * 64
-}
-
-/// One position of a program: its outputs are copied to the buffer of saved outputs, or back.
+/// One position of a program in place: its unchanged outputs are copied to the buffer of saved outputs, or
+/// back.
 #[derive(Clone, Copy)]
 struct SavedOutputs<'a> {
     pointers: &'a Pointers,
-    buffer: *mut u8,
+    before: *mut u8,
     /// The number of saved elements of each output, and the position of the first.
     block: usize,
     from: usize,
@@ -283,62 +245,12 @@ struct SavedOutputs<'a> {
 }
 
 impl SavedOutputs<'_> {
-    #[inline(always)]
-    fn at(mut self, i: usize) -> Self {
-        self.i = i;
-        self
-    }
-
-    /// The addresses of the next output and of its place in the buffer.
-    #[inline(always)]
-    fn next<T>(&mut self) -> (*mut T, *mut T) {
-        const { assert!(size_of::<T>() <= MAX_ELEMENT_BYTES) };
-        let saved = self
-            .buffer
-            .wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(MAX_ELEMENT_BYTES))
-            .cast::<T>();
-        let at = self.pointers[self.output].cast::<T>().wrapping_add(self.i);
-        self.output += 1;
-        (at, saved.wrapping_add(self.i.wrapping_sub(self.from)))
-    }
-
     /// Copies the range. The program's stores determine the elements, because it changes these only.
     #[inline(always)]
     fn each<P: Program>(self, program: &P, range: Range<usize>) {
         for i in range {
-            program.run::<Eval>(&mut self.at(i));
+            program.run::<Eval>(&mut SavedOutputs { i, ..self });
         }
-    }
-}
-
-/// One position of a program whose outputs are stored to the buffer.
-struct BufferedOutputs<'a, IO> {
-    io: IO,
-    outputs: SavedOutputs<'a>,
-}
-
-impl<IO: Io<Eval>> Io<Eval> for BufferedOutputs<'_, IO> {
-    #[inline(always)]
-    fn load<T: Element>(&mut self) -> Lane<Eval, Compute<T>> {
-        self.io.load::<T>()
-    }
-    #[inline(always)]
-    fn param<T: Element>(&mut self, value: T) -> Lane<Eval, Compute<T>> {
-        self.io.param(value)
-    }
-    #[inline(always)]
-    fn store<T: Element>(&mut self, value: Lane<Eval, Compute<T>>) {
-        let (_, saved) = self.outputs.next::<T>();
-        // SAFETY: the buffer has room for a block of the widest elements of each output.
-        unsafe { *saved = T::narrow(value.0) };
-    }
-    #[inline(always)]
-    fn row_constant<T: Element>(&mut self, value: Compute<T>, loads: usize) -> Lane<Eval, Compute<T>> {
-        self.io.row_constant::<T>(value, loads)
-    }
-    #[inline(always)]
-    fn cached<T: Element>(&mut self, place: usize, loads: usize) -> Option<Lane<Eval, Compute<T>>> {
-        self.io.cached::<T>(place, loads)
     }
 }
 
@@ -353,9 +265,19 @@ impl Io<Eval> for SavedOutputs<'_> {
     }
     #[inline(always)]
     fn store<T: Element>(&mut self, _: Lane<Eval, Compute<T>>) {
-        let (at, saved) = self.next::<T>();
+        const { assert!(size_of::<T>() <= MAX_ELEMENT_BYTES) };
+        let saved = self
+            .before
+            .wrapping_add(self.output.wrapping_mul(self.block).wrapping_mul(MAX_ELEMENT_BYTES))
+            .cast::<T>();
+        let (at, saved) = (
+            self.pointers[self.output].cast::<T>().wrapping_add(self.i),
+            saved.wrapping_add(self.i.wrapping_sub(self.from)),
+        );
+        self.output += 1;
         let (to, from) = if self.back { (at, saved) } else { (saved, at) };
-        // SAFETY: (3) the program stores elements of type `T` at this position; the buffer has room for a block of the widest elements of each output.
+        // SAFETY: (3) the program stores elements of type `T` at this position; `compute_row` made room on
+        // the stack for a block of the widest elements of each output.
         unsafe { *to = *from };
     }
     #[inline(always)]
