@@ -62,6 +62,12 @@ macro_rules! parameters {
         $crate::__parameters! { [$(#[$meta])*] [$vis] $Name [$T: $Class,] [$T,] $D { $($fields)* } }
         $crate::parameters! { $($more)* }
     };
+    ($(#[$meta:meta])* $vis:vis struct $Name:ident { $($fields:tt)* } $($more:tt)*) => {
+        compile_error!(concat!(
+            "a struct of parameters is generic over its device: `struct ", stringify!($Name),
+            "<D> { weight: Tensor<f32, 2, D> }`"
+        ));
+    };
 }
 
 /// One struct of `parameters!`: generics with bounds, generics without, the device.

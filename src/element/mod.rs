@@ -27,6 +27,7 @@ use std::fmt;
     message = "`{Self}` is not a numeric element",
     label = "kernels compute with bool, i8…i64, u8…u64, usize, f16, bf16, f32, f64, Complex<f16>, \
              Complex<f32> and Complex<f64>",
+    note = "a tensor is an operand by reference: `&x`",
     note = "from a vector or slice of numbers: `Tensor::from_vec(values, [n])`, `Tensor::from_slice(&values, \
             [n], &Cpu)`",
     note = "elements of any other type can be stored, viewed and shared on the CPU, but not computed with: \
@@ -128,6 +129,7 @@ pub trait Inexact: Number + Conjugate<Real = <Self as Inexact>::Part> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a number",
     label = "this operator needs integers, floats or complex numbers, not `{Self}`",
+    note = "a tensor is an operand by reference: `&x`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
 pub trait Number: Element<Compute: Num> + num_traits::Num {
@@ -152,6 +154,7 @@ impl<T: Number + Comparable> RealNumber for T {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point element",
     label = "this operator needs f16, bf16, f32 or f64, not `{Self}`",
+    note = "a tensor is an operand by reference: `&x`",
     note = "numbers and booleans are converted first: `.cast::<f32>()?`"
 )]
 pub trait Float:

@@ -45,10 +45,10 @@ pub trait ElementTuple: 'static {
 ///
 /// It has no state: its type is the key under which kernels are cached. Run-time numbers are operands.
 #[diagnostic::on_unimplemented(
-    message = "the operator `{Self}` is not defined for elements `{IN}`",
-    label = "no body for `{IN}`",
+    message = "the operator `{Self}` does not take operands of elements `{IN}`, or has several outputs",
+    label = "another number of operands, other elements, or several outputs",
     note = "one operand: `x.map(f)?`; two: `x.zip(f, &y)?`; more: `apply(f, (&x, &y, &z))?`, in expressions \
-            `x.lazy().apply(f, (&y, &z))`; several outputs: `apply_many`",
+            `x.lazy().apply(f, (&y, &z))`; several outputs: `let (a, b) = apply_many(f, (&x, &y))?`",
     note = "the operands of one operator have one element type unless it says otherwise; convert with \
             `.cast::<…>()?`",
     note = "an operator is written once for all devices, `elementwise! {{ fn name(x) {{ … }} }}`; a closure \

@@ -191,6 +191,12 @@ pub trait ExtraVisitor<T: Element> {
 /// let [x, y, n] = [3.0, 25.0, 2.0].map(Lane::<Eval, f64>::literal);
 /// assert_eq!(<SumSquares as Reducer<f64>>::slope(x, y, Lane::zero(), n).value(), 6.0);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reducer of elements `{T}`",
+    label = "expected a type that implements `Reducer<{T}>`",
+    note = "built-in reducers: `ops::Sum`, `ops::Max`, …; a closure is none, because a reducer also states how it \
+            begins, how two accumulators are joined, and its slope"
+)]
 pub trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// Its name, in error messages.
     const NAME: &'static str;

@@ -22,7 +22,8 @@ pub trait MatrixRank: Rank {
 #[diagnostic::on_unimplemented(
     message = "right-hand sides of rank `{B}` do not belong to matrices of rank `{Self}`",
     label = "needs the same rank, or one axis less",
-    note = "the first operand holds matrices; a vector is a matrix of one column by `.insert_axis(Axis::<1>)`",
+    note = "the matrices come first: `solve(&a, &b)` solves `a · x = b`; a vector is a matrix of one column by \
+            `.insert_axis(Axis::<1>)`",
     note = "`.lift()` adds leading axes, of size 1, which are broadcast"
 )]
 pub trait RightHandSide<B>: MatrixRank {

@@ -106,6 +106,9 @@ OtherNames {
     CalledScatter: "adding at indices is called `scatter` here",
         "`x.scatter(ops::Add, Axis::<0>, &index, &values)?`";
         scatter_add(axis index values);
+    CalledLoss: "losses are elementwise here; their mean is a reduction",
+        "`x.mse_loss(&y)?.mean(All)?`; over classes, `x.cross_entropy_mean(…)`";
+        mse_loss_mean(target) l1_loss_mean(target) huber_loss_mean(target);
     CalledLn: "the natural logarithm is called `ln` here", "`x.ln()?`; others are `log2`, `log10`, `ln_1p`";
         log() log1p();
     CalledExpM1: "e^x − 1 is called `exp_m1` here", "`x.exp_m1()?`";

@@ -29,6 +29,7 @@ fn main() {
     let _ = (x.where_cond(&x, &y), x.select(0, 1));
     let _ = (x.index_add(0, &index, &y), x.scatter_add(0, &index, &y));
     let _ = (x.repeat_interleave(&index, 0), x.chunk(2, 0));
+    let _ = (x.mse_loss_mean(&y), x.l1_loss_mean(&y), x.huber_loss_mean(&y));
     let _ = (x.log(), x.log1p(), x.expm1(), x.powi(3));
     let _ = (x.lt(&y), x.le(1.0), x.gt(&y), x.ge(0.5));
     let _ = (x.mapv(|x| x + 1.0), x.mapv_into(|x| x), x.mapv_inplace(|x| x), x.map_inplace(|x| *x = 0.0));
